@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,19 +10,6 @@ from typing import Any, cast
 import uvicorn
 
 from engine.http.connection import BoundedProtocol, ConnectionLimits, Refuse
-
-
-def bind(host: str, port: int, *, backlog: int) -> socket.socket:
-    """Return a listening socket, port 0 on a free one; OSError where the address cannot be had."""
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(backlog)
-    except OSError:
-        listening.close()
-        raise
-    return listening
 
 
 def http_server(

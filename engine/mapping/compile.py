@@ -12,7 +12,7 @@ from engine.fhir.plan import Plan
 from engine.hl7.message import Message
 from engine.mapping.files.alike import alike
 from engine.mapping.files.document import NONE, Document, Documents, Edited, Problems, read_documents
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import listed
 from engine.mapping.files.setting import Setting, setting_of
 from engine.mapping.files.table import make_table
@@ -36,7 +36,7 @@ from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import SENT, EventAction, EventTable, assumed, make_event_table
 from engine.mapping.subject.filters import CompiledFilter, compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import ENCOUNTER, SubjectReader
-from engine.mapping.subject.identity_values import check_identity_values
+from engine.mapping.subject.identity_checks import check_identity_values
 from engine.mapping.subject.subject import MessageSubject, flagged
 from engine.mapping.subject.unread import unread
 

@@ -23,7 +23,7 @@ from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
-from engine.mapping.subject.identity_systems import changed_systems
+from engine.mapping.subject.identity_checks import changed_systems
 from engine.security.oauth import UnusableKeyError, signing_key
 
 STU3: Final = "STU3"

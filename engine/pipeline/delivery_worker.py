@@ -25,10 +25,8 @@ from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import EntryOutcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
-from engine.pipeline.outbound.follow_ups import FollowUps
-from engine.pipeline.outbound.look_ups import refusal
+from engine.pipeline.outbound.follow_ups import FollowUps, is_announced, refusal
 from engine.pipeline.outbound.memory import DestinationMemory
-from engine.pipeline.outbound.notices import is_announced
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle

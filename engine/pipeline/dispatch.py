@@ -22,12 +22,11 @@ from engine.deliver.wire.abilities import NO_IF_MATCH
 from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
-from engine.journal.state import proving
+from engine.journal.state import memory
 from engine.pipeline.delivery_worker import DeliveryWorker
 from engine.pipeline.outbound.destination_health import DestinationHealth, HealthState
-from engine.pipeline.outbound.look_ups import LookUps
+from engine.pipeline.outbound.follow_ups import LookUps, Notices
 from engine.pipeline.outbound.memory import DestinationMemory
-from engine.pipeline.outbound.notices import Notices
 from engine.pipeline.outbound.prefetch_buffer import PrefetchBuffer
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 from engine.pipeline.shared import PipelineContext
@@ -214,7 +213,7 @@ class Dispatch:
         """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
         if not self._checked:
             self._checks += 1
-            self.destination.proofs.known |= await self._journal.read(partial(proving.proofs, destination=self.name))
+            self.destination.proofs.known |= await self._journal.read(partial(memory.proofs, destination=self.name))
             try:
                 abilities = await self.destination.check()
             except DeliveryError as error:
@@ -309,5 +308,5 @@ class Dispatch:
         self._tell_of_versions()
         for server, honoured in self.destination.proofs.take_new():
             await self._journal.write(
-                partial(proving.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())
+                partial(memory.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())
             )

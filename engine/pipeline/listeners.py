@@ -20,7 +20,7 @@ from engine.pipeline.intake import Intake
 from engine.receive.block import EventKind
 from engine.receive.conversation import FAILED
 from engine.receive.listener import Listener, OpenListener, listen
-from engine.receive.refusals import Refusals
+from engine.receive.listener.admission import Refusals
 from engine.receive.tls import Certificates
 
 DRAIN_SECONDS: Final = 5.0

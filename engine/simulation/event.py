@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from engine.simulation.hospital import SendingSystem
 from engine.simulation.person import SimulatedPerson
-from engine.simulation.sender import SendingSystem
 from engine.simulation.stay import Stay
 
 OLD_NUMBER: Final = "old-number"

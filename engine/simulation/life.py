@@ -8,9 +8,17 @@ from typing import Final
 
 from engine.simulation import person as people
 from engine.simulation.event import OLD_NUMBER, SimulatedEvent, Way
-from engine.simulation.hospital import Hospital
+from engine.simulation.hospital import (
+    CLINIC,
+    EMERGENCY,
+    INDEX,
+    LAKESIDE,
+    REGISTRATION,
+    RIVERBEND,
+    Hospital,
+    SendingSystem,
+)
 from engine.simulation.person import SimulatedPerson
-from engine.simulation.sender import CLINIC, EMERGENCY, INDEX, LAKESIDE, REGISTRATION, RIVERBEND, SendingSystem
 from engine.simulation.visit import birth, clinic, emergency, ward_stay
 
 OPENING_HOURS: Final = range(8, 17)

@@ -6,9 +6,8 @@ from typing import Final
 
 from engine.simulation import words
 from engine.simulation.event import SimulatedEvent
-from engine.simulation.hospital import Bed, Doctor
+from engine.simulation.hospital import Bed, Doctor, SendingSystem
 from engine.simulation.person import SimulatedPerson
-from engine.simulation.sender import SendingSystem
 from engine.simulation.stay import Stay
 
 Row = list[str]

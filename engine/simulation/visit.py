@@ -8,9 +8,17 @@ from typing import Final
 from engine.simulation import person as people
 from engine.simulation import words
 from engine.simulation.event import SimulatedEvent, Way
-from engine.simulation.hospital import Bed, Hospital
+from engine.simulation.hospital import (
+    CLINIC,
+    EMERGENCY,
+    LAKESIDE,
+    REGISTRATION,
+    RIVERBEND,
+    Bed,
+    Hospital,
+    SendingSystem,
+)
 from engine.simulation.person import SimulatedPerson
-from engine.simulation.sender import CLINIC, EMERGENCY, LAKESIDE, REGISTRATION, RIVERBEND, SendingSystem
 from engine.simulation.stay import Stay, StayPhase
 
 HOME: Final = "01"

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from engine.database.connection import Connection
 from engine.journal.entry import State
+from engine.journal.file import tables
 from engine.journal.file.database import open_writer
-from engine.journal.file.tables import search
 from engine.journal.moment import to_micros
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import Indexing, open_index
@@ -104,7 +104,7 @@ def fill(folder: Path, entries: int) -> None:
             connection.execute(DELIVERY, bounds | {"last": entries})
             connection.execute(NAMED, bounds)
             _say(f"  {bounds['high']:>10} entries")
-        for statement in (*indexes, *search._FILL):
+        for statement in (*indexes, *tables._FILL):
             connection.execute(statement)
         connection.execute("COMMIT")
 

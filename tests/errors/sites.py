@@ -15,7 +15,7 @@ ROOMS: Final = ("engine/mapping", "engine/config", "engine/pipeline/configuratio
 # Modules whose texts are of something else than a file that somebody wrote.
 ELSEWHERE: Final = {
     "engine/mapping/authoring/draft_channel.py": "remarks in a file that is drafted from a feed",
-    "engine/mapping/authoring/encoding.py": "what the bytes of a message are, in a report on a feed",
+    "engine/mapping/authoring/feed.py": "what the bytes of a message are, in a report on a feed",
 }
 # Calls that note a problem: place, what was found, what would do.
 NOTES: Final = frozenset({"Problem", "problem", "add", "_add"})

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.ops.sender.answer import BlockAnswer
-from engine.ops.sender.line import send_messages
+from engine.ops.sender.line import BlockAnswer, send_messages
 from tests.flow.rig import Rig, Row, channel_file
 
 HEAD: Final = "MSH|^~\\&|REG|RVB|X|Y|{at}||ADT^{event}|{id}|{mode}|2.5.1\rEVN||{at}\r"

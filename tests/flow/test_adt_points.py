@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.ops.sender.answer import BlockAnswer
+from engine.ops.sender.line import BlockAnswer
 from tests.flow.feed import SYSTEM
 from tests.flow.operator import answered, sent
 from tests.flow.rig import Rig, running

@@ -20,7 +20,7 @@ from engine.journal.write.backend import SharedJournal
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Role
 from engine.ops.access.keys import Keys
-from engine.ops.background.watching import turned_away
+from engine.ops.background import turned_away
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
 from engine.pipeline.configuration import Files

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import ClockAheadError
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
-from engine.pipeline.maintenance.pruning import prune_all
+from engine.pipeline.maintenance.journal import prune_all
 from engine.pipeline.maintenance.watch import Watch
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer

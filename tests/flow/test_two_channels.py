@@ -5,8 +5,7 @@ from typing import Any
 
 import orjson
 
-from engine.ops.sender.answer import BlockAnswer
-from engine.ops.sender.line import send_messages
+from engine.ops.sender.line import BlockAnswer, send_messages
 from tests.flow.operator import message, started
 from tests.flow.rig import Rig, channel_file, destination, running
 

@@ -10,7 +10,7 @@ from engine.config.channels import load_channels
 from engine.config.shipped import shipped
 from engine.mapping.authoring.case import cases_for, cases_of
 from engine.mapping.compile import load
-from engine.ops.views.opinions import failed_cases
+from engine.ops.views.plans import failed_cases
 from tests.guides import BLOCK
 
 SHIPPED: Final = shipped("mappings")

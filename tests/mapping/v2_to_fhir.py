@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.config.shipped import shipped
 from engine.mapping.compile import MappingSource, load
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 
 # HL7 v2-to-FHIR Implementation Guide 1.0.0: the fields with a row in a segment map, of the segments of ADT.
 GUIDE = {

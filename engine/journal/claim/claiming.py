@@ -9,11 +9,30 @@ import orjson
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import ForbiddenMoveError
 from engine.http.request import HttpRequest
-from engine.journal.claim.decisions import decided_of
 from engine.journal.claim.holders import ALONE, Holders
 from engine.journal.entry import Claimed
 from engine.journal.file.sealing import Sealing, message_at, request_at
 from engine.journal.moment import from_micros, to_micros
+
+# What is held for one of these waits for a person's decision, which a release is.
+BY_RELEASE: Final = frozenset({"merge-conflict", "overlay-suspected", "visit-reused"})
+# In `replayed`: what a release decided.
+ACT: Final = "decided"
+# What somebody has decided of a delivery.
+DECIDED: Final = "SELECT DISTINCT reason FROM replayed WHERE seq = ? AND destination = ? AND act = ?"
+
+
+def by_release(reason: str, notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what a release decides of a delivery that is held: its reason, at the places that its notes name."""
+    if reason not in BY_RELEASE:
+        return ()
+    return tuple(note for note in notes if note.startswith(f"{reason} ")) or (reason,)
+
+
+def decided_of(connection: Connection, seq: int, destination: str) -> frozenset[str]:
+    """Return what somebody has decided of a delivery."""
+    rows = connection.execute(DECIDED, (seq, destination, ACT)).fetchall()
+    return frozenset(reason for (reason,) in rows)
 
 
 def with_unfinished(query: str) -> str:

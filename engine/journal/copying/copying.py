@@ -19,9 +19,8 @@ from engine.database.connection import transaction
 from engine.errors import CopyError
 from engine.journal.access.audit import head
 from engine.journal.access.audited import verified
-from engine.journal.copying.ends import KEEP, UNMARK, CopySource, CopyTarget, Row, give_back, marked
+from engine.journal.copying.ends import KEEP, UNMARK, CopySource, CopyTarget, Row, TableShape, give_back, marked, shape
 from engine.journal.copying.file_end import FileSource, FileTarget
-from engine.journal.copying.shape import TableShape, shape
 from engine.journal.file.sealing import OF_NAMES, configured, opened
 from engine.journal.maintenance.backup import Watch
 from engine.journal.maintenance.verify import altered_bodies, altered_rows, broken_rules

@@ -8,8 +8,7 @@ from typing import Any, Final
 from engine.database.dialect import NUL, with_nul, without_nul
 from engine.database.sqlite import SqliteConnection, SqliteError, failure_of
 from engine.errors import CopyError, JournalUnusableError
-from engine.journal.copying.ends import DONE, Row
-from engine.journal.copying.shape import TableShape
+from engine.journal.copying.ends import DONE, Row, TableShape
 from engine.journal.file.database import COPYING, FILE, RESTORING, barrier, open_reader, open_to_read, open_to_write
 from engine.journal.file.lock import FolderLock, give_to_owner
 from engine.journal.file.sealing import textual

@@ -12,8 +12,7 @@ from engine.database.postgresql import (
     shown,
 )
 from engine.errors import CopyError
-from engine.journal.copying.ends import Row
-from engine.journal.copying.shape import TableShape
+from engine.journal.copying.ends import Row, TableShape
 from engine.journal.nodes.database import open_to_copy_from, open_to_copy_into, unusable
 from engine.journal.nodes.schema import COPY_LOCK, COPYING, TURN_LOCK, tables
 

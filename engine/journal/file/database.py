@@ -2,12 +2,15 @@
 
 The file is never opened by other means in this process, because closing any descriptor of it would drop SQLite's
 locks.
+
+Locks and syncs of a file server are not those of a disk: two engines could write one journal, and what was synced
+could be lost.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
@@ -15,8 +18,39 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 from engine.database.sqlite import DURABLE, Setting, SqliteConnection, library_fault, untaken
 from engine.errors import JournalUnusableError
 from engine.journal.file.lock import FILE as LOCK
-from engine.journal.file.mount import mount_of
 from engine.journal.file.schema import migrate, refuse_newer, refuse_older
+
+MOUNTS: Final = Path("/proc/self/mountinfo")
+REMOTE: Final = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.glusterfs"}
+)
+
+
+class Mount(NamedTuple):
+    """A mounted file system: the number of its device (`major:minor`) and its type; both empty where unknown."""
+
+    device: str
+    kind: str
+
+    @property
+    def remote(self) -> bool:
+        """Whether it belongs to a file server."""
+        return self.kind in REMOTE
+
+
+def mount_of(folder: Path, lines: Iterable[str] | None = None) -> Mount:
+    """Return the mount of a folder, from the lines of mountinfo (this machine's where none are given)."""
+    if lines is None:
+        lines = MOUNTS.read_text(encoding="utf-8").splitlines() if MOUNTS.exists() else ()
+    found, longest = Mount("", ""), -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        point = Path(fields[4].replace("\\040", " "))
+        if folder.is_relative_to(point) and len(point.parts) >= longest:
+            longest, found = len(point.parts), Mount(fields[2], after.split(" ", 1)[0])
+    return found
+
 
 FILE: Final = "journal.db"
 PART: Final = ".part"

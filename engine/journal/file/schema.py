@@ -11,7 +11,7 @@ from sqlite_utils import Database, Migrations
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.errors import JournalUnusableError
-from engine.journal.file.tables import access, additions, messages, operations, replays, search
+from engine.journal.file import tables
 
 NAME: Final = "adt-engine-journal"
 
@@ -28,23 +28,23 @@ _STRANGE: Final = (
 
 # In the order in which they are applied; a migration that was released is never changed.
 STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
-    ("0001_tables", messages.STATEMENTS),
-    ("0002_search", search.STATEMENTS),
-    ("0003_access", access.STATEMENTS),
-    ("0004_operations", operations.STATEMENTS),
-    ("0005_replays", replays.STATEMENTS),
-    ("0006_care", additions.CARE),
-    ("0007_duplicates", additions.DUPLICATES),
-    ("0008_requests", additions.REQUESTS),
-    ("0009_proofs", additions.PROOFS),
-    ("0010_clock", additions.CLOCK),
-    ("0011_merges", additions.MERGES),
-    ("0012_lookups", additions.LOOKUPS),
-    ("0013_follow_ups", additions.FOLLOW_UPS),
-    ("0014_holders", additions.HOLDERS),
-    ("0015_rollup", additions.ROLLUP),
-    ("0016_key_mark", additions.KEY_MARK),
-    ("0017_row_checks", additions.ROW_CHECKS),
+    ("0001_tables", tables.MESSAGES),
+    ("0002_search", tables.SEARCH),
+    ("0003_access", tables.ACCESS),
+    ("0004_operations", tables.OPERATIONS),
+    ("0005_replays", tables.REPLAYS),
+    ("0006_care", tables.CARE),
+    ("0007_duplicates", tables.DUPLICATES),
+    ("0008_requests", tables.REQUESTS),
+    ("0009_proofs", tables.PROOFS),
+    ("0010_clock", tables.CLOCK),
+    ("0011_merges", tables.MERGES),
+    ("0012_lookups", tables.LOOKUPS),
+    ("0013_follow_ups", tables.FOLLOW_UPS),
+    ("0014_holders", tables.HOLDERS),
+    ("0015_rollup", tables.ROLLUP),
+    ("0016_key_mark", tables.KEY_MARK),
+    ("0017_row_checks", tables.ROW_CHECKS),
 )
 
 

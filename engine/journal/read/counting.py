@@ -10,8 +10,7 @@ from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import UNFINISHED, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.read.filtering import NOTED, codes
-from engine.journal.read.spans import span
-from engine.journal.read.streams import Stream, walk
+from engine.journal.read.streams import Stream, span, walk
 from engine.journal.read.views import Count, DestinationQueue, JournalStats, Noted, Traffic
 from engine.journal.state.counters import DAY, MINUTE
 

@@ -19,8 +19,7 @@ from engine.journal.file.sealing import NAMED
 from engine.journal.moment import from_micros
 from engine.journal.read import texts
 from engine.journal.read.filtering import ALL, STATE_NOW, StreamFilter, wanted
-from engine.journal.read.spans import span
-from engine.journal.read.streams import EVERYTHING, Stream, count, walk
+from engine.journal.read.streams import EVERYTHING, Stream, count, span, walk
 from engine.journal.read.views import EntryPage, EntryRow, Filters
 from engine.journal.read.wording import Phrases, text_of
 

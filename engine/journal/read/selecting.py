@@ -15,8 +15,7 @@ from engine.journal.entry import State
 from engine.journal.file.sealing import NAMED, configured, opened, stored_patient
 from engine.journal.moment import to_micros
 from engine.journal.opening import open_reader
-from engine.journal.read.spans import span
-from engine.journal.read.streams import EVERYTHING
+from engine.journal.read.streams import EVERYTHING, span
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_WEIGHED: Final = 20_000

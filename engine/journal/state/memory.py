@@ -1,20 +1,55 @@
-"""What destinations were seen to hold: identities, ownership, merges, and the newest event time of each lane.
+"""What destinations were seen to hold (identities, ownership, merges), and which servers honour If-Match.
 
 These tables outlive the entries they came from; retention leaves them alone.
+
+Each function works on any connection of the journal; hand `keep` to `Journal.write`.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 import orjson
 
 from engine.database.connection import Connection, Row, by_name, json_list
-from engine.errors import SealError
+from engine.errors import JournalUnusableError, SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
-from engine.journal.moment import from_micros, optional_micros
+from engine.journal.moment import from_micros, optional_micros, to_micros
+from engine.journal.opening import exists, open_reader
 from engine.journal.row_digest import of_known, of_owned
+
+# Remember whether a version of a server honours If-Match.
+KEEP: Final = """
+INSERT INTO proof (destination, server, if_match, at) VALUES (?, ?, ?, ?)
+ON CONFLICT (destination, server) DO UPDATE SET if_match = excluded.if_match, at = excluded.at
+"""
+# What is known of a destination's servers.
+PROOFS: Final = "SELECT server, if_match FROM proof WHERE destination = ?"
+
+
+def keep(connection: Connection, destination: str, server: str, honoured: bool, now: datetime) -> None:
+    """Note whether a server honours If-Match."""
+    connection.execute(KEEP, (destination, server, int(honoured), to_micros(now)))
+
+
+def proofs(connection: Connection, destination: str) -> dict[str, bool]:
+    """Return whether If-Match is honoured, by each server that was tried at a destination."""
+    return {server: bool(honoured) for server, honoured in connection.execute(PROOFS, (destination,)).fetchall()}
+
+
+def proofs_in(folder: Path, destination: str) -> dict[str, bool]:
+    """Return the same from the file of a journal; nothing where there is none that can be read."""
+    if not exists(folder):
+        return {}
+    try:
+        with closing(open_reader(folder)) as connection:
+            return proofs(connection, destination)
+    except JournalUnusableError:
+        return {}
+
 
 # Remember the record of an identifier; a person's choice stays one, confirmed once the record bears the number.
 KNOW: Final = """

@@ -1,18 +1,81 @@
-"""Backends of a journal, as its writer uses them: opening, disk space, and what to do after an error."""
+"""Backends of a journal, as its writer uses them: opening, disk space, and what to do after an error.
 
+A thread with a connection of its own does it while the writer goes on (SQLite's PASSIVE mode). What is committed in the
+meantime keeps the log from beginning anew: that little the writer moves itself, between two commits.
+"""
+
+import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import Enum, auto
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from engine.database.sqlite import is_busy, is_disk_error, is_full
+from engine.database.sqlite import SqliteConnection, is_busy, is_disk_error, is_full
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
-from engine.journal.file.database import FILE, LOG_BYTES, move_log, open_writer, shrink
+from engine.journal.file.database import (
+    FILE,
+    LOG_BYTES,
+    log_length,
+    move_log,
+    open_beside,
+    open_writer,
+    page_bytes,
+    shrink,
+)
 from engine.journal.file.reserve import DiskReserve
-from engine.journal.write.checkpoint import Checkpointer
 from engine.journal.write.transactions import Transactions
 from engine.journal.write.turns import FileTurns
+
+LOOK_SECONDS: Final = 0.1
+
+
+class Checkpointer:
+    """Moves the log once a limit of bytes is not in the file yet; a failure stops the writer."""
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._rest = False
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="checkpoint", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look after the log."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step under way, and wait for it."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def leaves_a_rest(self) -> bool:
+        """Say whether the writer is to move what it has added since; once for each time. Raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+        rest, self._rest = self._rest, False
+        return rest
+
+    def _live(self) -> None:
+        try:
+            with closing(open_beside(self._path)) as connection:
+                while not self._stop.wait(LOOK_SECONDS):
+                    self._look(connection)
+        except BaseException as error:  # noqa: BLE001 - handed to the writer, which stops
+            self._error = error
+
+    def _look(self, connection: SqliteConnection) -> None:
+        pages, moved = log_length(connection)
+        if (pages - moved) * page_bytes(connection) < self._most_bytes:
+            return
+        try:
+            move_log(connection)
+            self._rest = True
+        except Exception as error:
+            if not is_full(error):
+                raise
 
 
 class RecoveryAction(Enum):

@@ -7,7 +7,7 @@ import orjson
 
 from engine.database.connection import Connection, json_list
 from engine.errors import ForbiddenMoveError
-from engine.journal.claim import decisions
+from engine.journal.claim import claiming
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import DEMOTE, ENTER, Lanes
 from engine.journal.entry import FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Recorded, State, check_move
@@ -228,8 +228,8 @@ class OperatorActions:
         newer = [self.lookup.check(seq, row, asked) or row.reason in LET_GO for row in held]
         for row, forced in zip(held, newer, strict=True):
             self._again(seq, row, asked, act, replay=False, forced=forced)
-            for decided in decisions.by_release(row.reason, row.notes) if act == "release" else ():
-                self._note(seq, row.destination, decisions.ACT, asked, row._replace(reason=decided), forced=forced)
+            for decided in claiming.by_release(row.reason, row.notes) if act == "release" else ():
+                self._note(seq, row.destination, claiming.ACT, asked, row._replace(reason=decided), forced=forced)
 
     def _let_out(self, seq: int, entry: EntryState, rows: list[DeliveryState]) -> None:
         """Let what came in shadow be delivered; ForbiddenMoveError while a destination still tries it."""

@@ -14,7 +14,7 @@ from engine.config.listener_settings import Limits
 from engine.errors import Problem
 from engine.mapping.compile import PATIENT, MappingSource
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import listed
 from engine.mapping.language.expression import (
     ExpressionError,

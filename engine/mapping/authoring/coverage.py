@@ -10,8 +10,7 @@ from engine.config.channel import Channel
 from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
 from engine.hl7.segment import MessageEncoding
-from engine.mapping.authoring.element import element_names, element_of
-from engine.mapping.authoring.evidence import Evidence
+from engine.mapping.authoring.evidence import Evidence, element_names, element_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.survey import Survey, name_of
 from engine.mapping.authoring.trace import Trace, TracingCompiler

@@ -22,8 +22,7 @@ from engine.mapping.authoring.draft_text import (
     in_of,
     quoted,
 )
-from engine.mapping.authoring.feed import FeedSurvey, SeenAuthority, named_times, ranked
-from engine.mapping.authoring.shape import is_shown
+from engine.mapping.authoring.feed import FeedSurvey, SeenAuthority, is_shown, named_times, ranked
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.reference import segments
 from engine.mapping.language.identifier import universal_uri

@@ -6,10 +6,9 @@ from typing import Final, NamedTuple
 from engine.config.shipped import shipped
 from engine.hl7.events import ADT
 from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS, MOST, events_of, in_of, quoted
-from engine.mapping.authoring.feed import FeedSurvey, ranked
-from engine.mapping.authoring.shape import is_shown
+from engine.mapping.authoring.feed import FeedSurvey, is_shown, ranked
 from engine.mapping.compile import MappingSource
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.subject.events import EVENT
 
 CODING_SYSTEMS: Final = "coding-system"

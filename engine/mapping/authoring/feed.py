@@ -8,18 +8,138 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from typing import Final, NamedTuple
 
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
+from engine.hl7.charset import UTF8_MARK, coding_of, decode, wide_codec
 from engine.hl7.events import ADT
-from engine.hl7.header import EVENT_IN_EVN, read_header
+from engine.hl7.header import EVENT_IN_EVN, character_set, read_header
+from engine.hl7.iso2022 import ESCAPE
+from engine.hl7.leaf import NULL_TEXT
 from engine.hl7.message import Message, Repetition, Segment, parse
-from engine.mapping.authoring.encoding import GUESSES, declared_shown, detected_encoding, fault
-from engine.mapping.authoring.shape import SHORTEST, code_shown, kind_of, name_shown, offset_of
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.files.reference import segments
 from engine.mapping.subject.events import EVENT
+
+# Bytes that are characters in Windows code pages, but not in ISO 8859.
+_PAGES: Final = frozenset(range(0x80, 0xA0))
+
+
+class DetectedEncoding(StrEnum):
+    """The encoding detected from the bytes of a message."""
+
+    ASCII = "ASCII"
+    UTF8 = "UTF-8"
+    MARKED = "UTF-8 with a byte order mark"
+    WIDE = "UTF-16 or UTF-32"
+    SWITCHING = "ISO 2022 (escape sequences)"
+    LATIN = "one byte a character, or a set of the Far East"
+    PAGE = "one byte a character, of a Windows code page"
+
+
+# The form of an unknown set's name: letters with digits, unlike other content of a broken MSH-18.
+_NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9 ./_-]{1,20}")
+
+# The `charset` of a channel for messages that declare none and are not UTF-8.
+GUESSES: Final = {DetectedEncoding.LATIN: "8859/1", DetectedEncoding.PAGE: "cp1252"}
+
+
+def detected_encoding(raw: bytes) -> DetectedEncoding:
+    """Return the encoding of the bytes of a message."""
+    if wide_codec(raw):
+        return DetectedEncoding.WIDE
+    if raw.startswith(UTF8_MARK):
+        return DetectedEncoding.MARKED
+    if raw.isascii():
+        return DetectedEncoding.SWITCHING if ESCAPE in raw else DetectedEncoding.ASCII
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return DetectedEncoding.PAGE if _PAGES.intersection(raw) else DetectedEncoding.LATIN
+    return DetectedEncoding.UTF8
+
+
+def declared_shown(raw: bytes) -> str:
+    """Return MSH-18; its length if it is not the name of a character set."""
+    wide = wide_codec(raw)
+    declared, repetition = character_set(raw.decode(wide, "replace").encode() if wide else raw)
+    text = declared.decode("ascii", "replace")
+    names = [part for part in text.split(repetition.decode("latin-1") or "~") if part.strip()]
+    known = (coding_of(name.encode(), b"~", "UTF-8") or _NAME.fullmatch(name) for name in names)
+    return text if all(known) else f"({len(text)} characters)"
+
+
+def fault(raw: bytes) -> str:
+    """Return the fault of a message's declared character set, by its bytes; empty if there is none."""
+    detected = detected_encoding(raw)
+    # Wide bytes and a byte order mark identify the set; MSH-18 then does not matter.
+    marked = detected in {DetectedEncoding.WIDE, DetectedEncoding.MARKED}
+    declared, repetition = (b"", b"") if marked else character_set(raw)
+    coding = coding_of(declared, repetition, "UTF-8")
+    if coding is None:
+        return "MSH-18 is no character set of table 0211"
+    try:
+        decode(raw, coding)
+    except UndecodableMessageError:
+        unsaid = not declared and not marked
+        return "MSH-18 is empty, which means UTF-8, and this is none" if unsaid else "bytes that are not of it"
+    if detected is DetectedEncoding.UTF8 and coding.name not in {"utf-8", "gb18030", "big5", "euc_kr"}:
+        return "these bytes are UTF-8"
+    return ""
+
+
+LONGEST: Final = 64
+# A code of a table: short, without blanks, and with too few digits for a person's number or date.
+_CODE: Final = re.compile(r"(?!(?:\D*\d){5})[A-Za-z0-9][A-Za-z0-9_.+/*^-]{0,19}")
+_STAMP: Final = re.compile(r"\d{10,14}(?:\.\d+)?(?P<offset>[+-]\d{4})?")
+_KINDS: Final = (
+    (re.compile(r"[YN]"), "Y or N"),
+    (re.compile(r"(?:18|19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"), "date"),
+    (re.compile(r"\d{10,14}(?:\.\d+)?"), "time without a zone, or a long number"),
+    (re.compile(r"\d{10,14}(?:\.\d+)?[+-]\d{4}"), "time with a zone"),
+    (re.compile(r"[0-9]+"), "digits"),
+    (re.compile(r"[+-]?\d+\.\d+"), "decimal number"),
+    (re.compile(r"\S+"), "one word"),
+)
+SHORTEST: Final = 3
+
+
+def kind_of(text: str, component: str) -> str:
+    """Return the kind of one repetition of a field; `component` separates its components."""
+    if text == NULL_TEXT:
+        return '"" (delete)'
+    count = text.count(component) + 1 if component else 1
+    if count > 1:
+        return f"{count} components"
+    return next((name for form, name in _KINDS if form.fullmatch(text.strip())), "text")
+
+
+def offset_of(text: str) -> str | None:
+    """Return the offset of a time of day, empty if it has none; None for anything else."""
+    match = _STAMP.fullmatch(text.strip())
+    return None if match is None else match["offset"] or ""
+
+
+def name_shown(text: str, personal: Collection[str]) -> str:
+    """Return the name of a system, an authority or an event; its length if it could be a person's name or number."""
+    if not text.isprintable() or len(text) > LONGEST or text.casefold() in personal:
+        return f"({len(text)} characters)"
+    return text
+
+
+def code_shown(text: str, personal: Collection[str]) -> str:
+    """Return a code; its length if it does not look like one, or could be a person's name or number."""
+    if not _CODE.fullmatch(text) or text.casefold() in personal:
+        return f"({len(text)} characters)"
+    return text
+
+
+def is_shown(text: str) -> bool:
+    """True if a name may be shown as it is."""
+    return not (text.startswith("(") and text.endswith(" characters)"))
+
 
 # The form of a segment's name, and the prefix of a site's own.
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")

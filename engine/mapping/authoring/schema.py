@@ -8,8 +8,7 @@ from engine.config.schema import DRAFT, EDITOR, JsonSchema
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
 from engine.mapping.files.document import PATIENT_KEYS
-from engine.mapping.files.field import FIELD
-from engine.mapping.files.overlay import ADD, EXTENDS, REPLACES
+from engine.mapping.files.overlay import ADD, EXTENDS, FIELD, REPLACES
 from engine.mapping.files.reference import ReferenceElement, data_types, elements, resource_types
 from engine.mapping.files.table import UnmappedPolicy
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS

@@ -7,7 +7,7 @@ from engine.hl7.message import Message, Segment
 from engine.mapping.authoring.trace import Trace
 from engine.mapping.authoring.traced import TracedEach, TracedPath
 from engine.mapping.files.document import Documents
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import segments
 from engine.mapping.language.expression import RepetitionPath, SegmentPath
 from engine.mapping.language.function_context import Takes

@@ -6,8 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from engine.hl7.leaf import NULL
-from engine.mapping.authoring.element import PARTS, element_names
-from engine.mapping.authoring.evidence import AdditionalRead, CallingLine, CheckedCondition, Evidence, TableRow
+from engine.mapping.authoring.evidence import (
+    PARTS,
+    AdditionalRead,
+    CallingLine,
+    CheckedCondition,
+    Evidence,
+    TableRow,
+    element_names,
+)
 from engine.mapping.authoring.traced import StepKind, TracedLookUp, TracedStep
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.document import Document

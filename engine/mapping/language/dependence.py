@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.language.expression import EVENT, MAX_TEXTS, SEGMENT
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.reading import MessageReading, Sources

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 
 PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")

@@ -14,8 +14,7 @@ from engine.hl7.message import Segment
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import pointed
 from engine.mapping.resource.grouping import Held, ObservationGroup, SegmentGrouping, at_hand, without
-from engine.mapping.resource.list_key import digest_of
-from engine.mapping.resource.listing import LISTED_TWICE, NOBODY, Listing, ListingRules, Member, Owner
+from engine.mapping.resource.listing import LISTED_TWICE, NOBODY, Listing, ListingRules, Member, Owner, digest_of
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
 
 NOT_WHOLE: Final = "not-whole"

@@ -8,6 +8,7 @@ the result depends on the segment's text alone, and is cached.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -22,9 +23,20 @@ from engine.mapping.language.node import Step
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import Refers, pointed, referring, resolved
 from engine.mapping.resource.grouping import not_under
-from engine.mapping.resource.list_key import digest_of
 from engine.mapping.resource.slice_cache import MAX_KEPT, Memo, SliceCache, SliceReader
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
+
+KEY_BYTES: Final = 12
+# Copied for each key, which is cheaper than a new one.
+EMPTY: Final = blake2b(digest_size=KEY_BYTES)
+
+
+def digest_of(owner: Identity, key: Sequence[str]) -> str:
+    """Return the digest of a key within its owner."""
+    made = EMPTY.copy()
+    made.update("\x1f".join((*owner, *key)).encode("utf-8", "surrogatepass"))
+    return made.hexdigest()
+
 
 # The cached values of each element of a list, in addition to whole segments.
 MAX_SLICES: Final = 256

@@ -18,8 +18,7 @@ from engine.fhir.plan import (
 from engine.mapping.language.node import Test
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import pointed, referring
-from engine.mapping.resource.admission import VISIT
-from engine.mapping.resource.resource import ResourceMapping
+from engine.mapping.resource.resource import VISIT, ResourceMapping
 from engine.mapping.resource.slice_cache import Memo
 from engine.mapping.resource.slice_writer import SliceChanges
 from engine.mapping.subject.act import OF_IDENTITY, Act, Verb

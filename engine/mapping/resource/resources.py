@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import elements, kind_of, nearest
 from engine.mapping.files.table import MappingTable
-from engine.mapping.language.check_path import path_fault
+from engine.mapping.language.check import path_fault
 from engine.mapping.language.dependence import references_of
 from engine.mapping.language.expression import SegmentPath
 from engine.mapping.language.identifier import Identifiers
@@ -16,11 +16,18 @@ from engine.mapping.language.node import Step
 from engine.mapping.language.references import SAME, WHOLE
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.resource.admission import ADMITTED, VISIT, admission_time
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, IDENTIFIER, NUMBER, TEXT, makers
-from engine.mapping.resource.resource import NUMBER_TYPE, IdentityField, Numbers, ResourceMapping
+from engine.mapping.resource.resource import (
+    ADMITTED,
+    NUMBER_TYPE,
+    VISIT,
+    IdentityField,
+    Numbers,
+    ResourceMapping,
+    admission_time,
+)
 from engine.mapping.resource.resource_file import Resource, ResourceRules
 from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import ResourceWriter, SliceWriter

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.fhir.r4 import choices
 from engine.mapping.files.document import Document
-from engine.mapping.files.field import slice_of
+from engine.mapping.files.overlay import slice_of
 from engine.mapping.files.reference import ReferenceElement, elements, nearest, page_of
 from engine.mapping.language.node import Step
 from engine.mapping.language.scope import Path, Scope

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.hl7.events import AcceptedMessages, types_of
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import GUIDE, kind_of, listed, nearest
 from engine.mapping.files.table import MappingTable, TargetCode
 from engine.mapping.language.identifier import URI, IdentityRules, Preference

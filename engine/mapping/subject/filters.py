@@ -12,8 +12,8 @@ from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import kind_of
+from engine.mapping.language.comparison import covers, never_holds
 from engine.mapping.language.expression import Condition, Guard
-from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.node import Test
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.scope import Scope

@@ -17,18 +17,23 @@ from engine.journal.journal import Journal
 from engine.ops.access import totp
 from engine.ops.access.actor import Actor, Role, folded
 from engine.ops.access.attempts import Attempts
-from engine.ops.access.entering import LoginAttempt, StartedSession, digest_of, enrol, enter, leave
-from engine.ops.access.invitation import InvitationStatus, accept, invited
-from engine.ops.access.keys import Keys
-from engine.ops.access.session import (
+from engine.ops.access.entering import (
     ABSOLUTE,
     CONFIRMED_FOR,
     IDLE,
     Enrolment,
+    LoginAttempt,
     LoginRefusal,
     LoginRefusalReason,
     Session,
+    StartedSession,
+    digest_of,
+    enrol,
+    enter,
+    leave,
 )
+from engine.ops.access.invitation import InvitationStatus, accept, invited
+from engine.ops.access.keys import Keys
 from engine.security.passwords import BusyError, weakness
 
 # That a session was used is written at most so often: it may end a little early, never late.

@@ -10,8 +10,7 @@ from engine import telemetry
 from engine.journal.access import accounts, sessions
 from engine.journal.access.sessions import ApiTokenRow
 from engine.journal.journal import Journal
-from engine.ops.access.entering import LoginAttempt, digest_of, refuse_known
-from engine.ops.access.session import LoginRefusal, LoginRefusalReason
+from engine.ops.access.entering import LoginAttempt, LoginRefusal, LoginRefusalReason, digest_of, refuse_known
 from engine.security.passwords import BusyError, Passwords
 from engine.security.throttle import LogInThrottle
 

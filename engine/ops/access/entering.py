@@ -1,7 +1,8 @@
 """What is written when somebody comes in, in one transaction: the used code, the session, and the row of the audit."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
@@ -14,8 +15,71 @@ from engine.journal.access.audit import AuditOutcome, AuditRecord
 from engine.journal.access.sessions import SessionRow
 from engine.ops.access import totp
 from engine.ops.access.keys import Keys
-from engine.ops.access.session import ABSOLUTE, IDLE
 from engine.security.passwords import SHORTEST
+
+IDLE: Final = timedelta(minutes=15)
+ABSOLUTE: Final = timedelta(hours=12)
+# For so long after a password was typed its session may do what needs a confirmation.
+CONFIRMED_FOR: Final = timedelta(minutes=5)
+
+
+class LoginRefusalReason(StrEnum):
+    """Why a log-in is refused; the same for an unknown account, a wrong password and a wrong code."""
+
+    WRONG = "wrong"
+    WAIT = "wait"
+    BUSY = "busy"
+    INVITATION = "invitation"
+    NAME = "name"
+    PASSWORD = "password"  # noqa: S105 - a reason
+
+
+_TEXTS: Final = {
+    LoginRefusalReason.WRONG: "Name, password or code is wrong.",
+    LoginRefusalReason.WAIT: "Too many attempts: try again in a while.",
+    LoginRefusalReason.BUSY: "The engine is busy: try again in a moment.",
+    LoginRefusalReason.INVITATION: "This one-time token is unknown, used or too old: ask for a new one.",
+    LoginRefusalReason.NAME: (
+        "Choose another name: small letters, digits, dot, dash and underscore, at most 64, never used before."
+    ),
+    LoginRefusalReason.PASSWORD: "This password cannot be chosen.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRefusal:
+    """Why not, in a sentence for people; `wait_seconds` where trying again makes sense only later."""
+
+    reason: LoginRefusalReason
+    wait_seconds: int = 0
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The sentence to show."""
+        return self.detail or _TEXTS[self.reason]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Session:
+    """A session that has just begun: `cookie` is its secret, shown here once and kept nowhere.
+
+    `enrolling`: it may only set up a second factor (`Access.enrolment`, `Access.enrol`) or log out.
+    """
+
+    cookie: str
+    account: str
+    enrolling: bool
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Enrolment:
+    """A second factor on offer: the base32 secret to type, and the otpauth:// link of the same."""
+
+    secret: str
+    link: str
+
 
 MOST_SESSIONS: Final = 10
 _LONGEST_ADDRESS: Final = 64

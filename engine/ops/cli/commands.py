@@ -304,7 +304,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "run": Command(
         "Run the engine: listen on every channel, deliver to its destinations, serve the operators' pages, "
         "until stopped.",
-        "engine.ops.cli.running.run:run",
+        "engine.ops.cli.run:run",
     ),
     "send": Command(
         "Send HL7 messages over MLLP and show their acknowledgements.",

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.ops.operations.messages import ListMessages, Stats
-from engine.ops.sender.answer import BlockAnswer
-from engine.ops.sender.line import send_stream
+from engine.ops.sender.line import BlockAnswer, send_stream
 from engine.ops.terminal.command import ask
 from engine.ops.views.entry import RowFacts
 from engine.simulation.world import SimulatedMessage, simulate

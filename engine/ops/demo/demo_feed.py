@@ -10,8 +10,7 @@ from engine.config.samples import Expectation, ExpectedChart, FeedSample, load_s
 from engine.config.shipped import shipped
 from engine.ops.demo.chart import DemoCharts, Resource, facts_of
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
-from engine.ops.sender.answer import Ack, BlockAnswer
-from engine.ops.sender.line import send_messages
+from engine.ops.sender.line import Ack, BlockAnswer, send_messages
 from engine.ops.terminal.command import ask
 from engine.ops.views.entry import Entry
 

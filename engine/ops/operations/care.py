@@ -7,7 +7,7 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count
 from engine.pipeline.engine import Engine
-from engine.pipeline.maintenance.pruning import prune_all
+from engine.pipeline.maintenance.journal import prune_all
 
 
 class BackupFolder(Answer):

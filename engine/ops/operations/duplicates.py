@@ -7,10 +7,9 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator, Field
 
 from engine.errors import UsageError
-from engine.journal.access.deciding import Decision, decisions
-from engine.journal.read.patients import Patient, patients
+from engine.journal.access.audited import Decision, decisions
+from engine.journal.read.patients import POSSIBLE, Patient, merged_by, patients
 from engine.journal.read.reading import Reader
-from engine.journal.read.uniting import POSSIBLE, merged_by
 from engine.journal.read.views import Filters
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
@@ -20,9 +19,9 @@ from engine.ops.operations.operation import Operation, Reading
 from engine.ops.operations.patients import MOST_READ, identity_of, keys_of
 from engine.ops.views.answer import Answer, Count
 from engine.ops.views.duplicate import Choice, Duplicate, DuplicatePage, Pair, duplicate, pair
-from engine.ops.views.searching import USUAL_ROWS
+from engine.ops.views.view import USUAL_ROWS
 from engine.pipeline.engine import Engine
-from engine.pipeline.repair.charting import alike
+from engine.pipeline.repair.choosing import alike
 
 DECIDE: Final = "duplicates.decide"
 MOST_LOOKED_THROUGH: Final = 2_000

@@ -16,7 +16,7 @@ from engine.ops.views.entry import Differences
 from engine.ops.views.patient import RecordLink, links_of
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair import choosing, editing
-from engine.pipeline.repair.dry_run import EntryDryRun, dry_run
+from engine.pipeline.repair.editing import EntryDryRun, dry_run
 
 MOST_REASON: Final = 1_000
 NEXT_STEP: Final = "the original is unfinished and goes before it: release or discard it"

@@ -16,7 +16,7 @@ from engine.ops.operations.operation import Confirm, Operation, Request
 from engine.ops.operations.replays import RATE, BulkPlan, ReplayRun, begun, chosen, kept_of
 from engine.ops.views.answer import Answer, Count
 from engine.pipeline.engine import Engine
-from engine.pipeline.repair.dry_run import dry_run
+from engine.pipeline.repair.editing import dry_run
 
 MOST_TRIED: Final = 10
 TRY_SECONDS: Final = 20.0

@@ -27,9 +27,9 @@ from engine.ops.views.patient import (
     held_at,
     refused_at,
 )
-from engine.ops.views.who import Named, named
+from engine.ops.views.segments import Named, named
 from engine.pipeline.engine import Engine
-from engine.pipeline.repair.charting import charts
+from engine.pipeline.repair.choosing import charts
 from engine.pipeline.repair.entry_operations import judge_bytes
 
 MOST_NAMED: Final = 100

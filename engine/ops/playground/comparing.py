@@ -14,7 +14,7 @@ from engine.mapping.authoring.difference import Comparison, DifferenceKind
 from engine.mapping.compile import MappingSource, compile_mapping, read
 from engine.ops.playground.bench import Bench, BenchRequest
 from engine.ops.playground.site import TESTS, MappingSite, refuse_outside
-from engine.ops.views.opinions import failed_cases
+from engine.ops.views.plans import failed_cases
 from engine.pipeline.inbound.judgement import read_message
 
 PAGE: Final = 200

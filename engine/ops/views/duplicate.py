@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from engine.deliver.patient.chart import Alike
-from engine.journal.access.deciding import Decision
+from engine.journal.access.audited import Decision
 from engine.journal.read.views import EntryRow
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.entry import Row as RowView

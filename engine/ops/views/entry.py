@@ -8,8 +8,7 @@ from typing import Annotated
 
 from engine.journal.entry import State
 from engine.ops.views.answer import Answer, AnyJson, Body, Count, EntrySeq, Headers, Time, known_as
-from engine.ops.views.segments import SegmentView
-from engine.ops.views.who import Named
+from engine.ops.views.segments import Named, SegmentView
 
 
 class RowFacts(Answer, facts=True):

@@ -16,7 +16,7 @@ from engine.journal.read.reading import Reader
 from engine.mapping.authoring.explain import Explanation, explain
 from engine.mapping.authoring.survey import Survey, identities_of
 from engine.mapping.compile import MappingSource, read
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import nearest
 from engine.ops.views.entry import Explained
 from engine.pipeline.configuration import Files

@@ -9,7 +9,7 @@ from engine.journal.read.reading import Reader
 from engine.journal.read.views import Filters
 from engine.journal.read.wording import text_of
 from engine.ops.views.entry import Row
-from engine.ops.views.searching import Page, searched
+from engine.ops.views.view import Page, searched
 from engine.terminal.table_file import csv_record
 
 MOST: Final = 200

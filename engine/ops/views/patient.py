@@ -8,7 +8,7 @@ from engine.deliver.stored import ServerResource
 from engine.fhir.patient import links, person, replaced_by
 from engine.ops.views.answer import Answer, Count, EntrySeq, Time, known_as
 from engine.ops.views.entry import Row
-from engine.ops.views.who import full_name
+from engine.ops.views.segments import full_name
 
 KINDS: Final = ("replaces", "replaced-by", "seealso", "refer")
 

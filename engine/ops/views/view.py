@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import orjson
 
@@ -12,8 +12,8 @@ from engine.errors import JournalError
 from engine.journal.entry import RequestOutcome, State
 from engine.journal.read.lineage import Replayed, lineage
 from engine.journal.read.reading import Reader
-from engine.journal.read.views import AttemptView, DeliveryView, EntryView
-from engine.ops.views.answer import moment_text, text_of, time_of
+from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Filters
+from engine.ops.views.answer import Answer, Count, Time, known_as, moment_text, text_of, time_of
 from engine.ops.views.entry import (
     Attempt,
     Before,
@@ -31,8 +31,7 @@ from engine.ops.views.entry import (
     Step,
     Timing,
 )
-from engine.ops.views.segments import guessed_charset, read, segments_of
-from engine.ops.views.who import named
+from engine.ops.views.segments import guessed_charset, named, read, segments_of
 
 NEIGHBOURS: Final = 5
 INVOLVED: Final = b'"involved":'
@@ -166,3 +165,42 @@ def _requests(content: bytes) -> Iterator[str]:
         return
     for entry in orjson.loads(content)["entry"]:
         yield f"{entry['request']['method']} {entry['request']['url']}"
+
+
+MOST_ROWS: Final = 1000
+USUAL_ROWS: Final = 50
+
+
+class Page(Answer, facts=True):
+    """Where a page ends: `before` is for the next page, null where there is nothing older.
+
+    `searched_back_to`: how far back was searched when the time for one answer ran out, null if it did not; there may be
+    more, and `before` continues there.
+    """
+
+    before: Count | None
+    searched_back_to: Time | None
+
+
+class RowPage(Page):
+    """A page of entries."""
+
+    entries: Annotated[tuple[Row, ...], known_as("entries", "rows")]
+
+
+class FactsPage(Page, facts=True):
+    """A page of entries, without patient data."""
+
+    entries: tuple[RowFacts, ...]
+
+
+def searched(folder: Path, filters: Filters, limit: int = 0, before: int = 0) -> RowPage:
+    """Return a page of at most 1,000 entries (50 for a limit of 0), with numbers below `before` where that is named."""
+    with Reader(folder) as reader:
+        page = reader.page(filters, min(limit or USUAL_ROWS, MOST_ROWS), before or None)
+    return RowPage.of(page)
+
+
+def facts_of(page: RowPage) -> FactsPage:
+    """Return what of a page holds nothing of a patient."""
+    return FactsPage.of(page, entries=tuple(map(row_facts, page.entries)))

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from engine.errors import UnconfirmedOperationError
 from engine.ops.access.actor import Permission
-from engine.ops.access.session import LoginRefusal
+from engine.ops.access.entering import LoginRefusal
 from engine.ops.web.body import read_form
 from engine.ops.web.call import WebCall, WebContext
 from engine.ops.web.headers import SESSION, VISITOR

@@ -1,8 +1,10 @@
 """One request on its way through a view: who asks, what came along, and how to answer."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping
+import secrets
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -11,20 +13,78 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from engine.errors import UnconfirmedOperationError, UsageError
+from engine.database.sqlite import SqliteError
+from engine.errors import AdtEngineError, UnconfirmedOperationError, UsageError
+from engine.journal.read.backlog import backlogs
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Permission, may
 from engine.ops.operations.fields import NUMBERED, digits_of
 from engine.ops.operations.operation import Operation
+from engine.ops.operations.patients import MOST_NAMED, NameEntries
 from engine.ops.operations.runner import Operations
-from engine.ops.web.criteria import Searches
+from engine.ops.views.segments import Named
 from engine.ops.web.headers import Cookies
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.renderer import Renderer
 from engine.ops.web.route import Free, Route
-from engine.ops.web.tally import HeldCounter
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
+
+FRESH_SECONDS: Final = 3.0
+
+
+class HeldCounter:
+    """The number of held deliveries, at most three seconds old; what was counted last where it cannot be counted."""
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        self._held = 0
+        self._at = float("-inf")
+
+    async def held(self, engine: Engine) -> int:
+        """Return it."""
+        if self._ticks() - self._at > FRESH_SECONDS:
+            self._at = self._ticks()
+            try:
+                found = await asyncio.to_thread(backlogs, engine.files.data, sorted(engine.dispatches))
+            except (AdtEngineError, SqliteError):
+                return self._held
+            self._held = sum(one.held for one in found.values())
+        return self._held
+
+
+MOST_KEPT: Final = 2_000
+MOST_OF_ONE: Final = 50
+
+Criteria = Mapping[str, Any]
+
+
+class Searches:
+    """The searches of all sessions, each found by its own session only; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], Criteria] = OrderedDict()
+
+    def keep(self, owner: str, criteria: Criteria) -> str:
+        """Keep what the owner of a session searches for and return its id."""
+        name = secrets.token_urlsafe(12)
+        self._kept[owner, name] = dict(criteria)
+        mine = [key for key in self._kept if key[0] == owner]
+        for key in mine[:-MOST_OF_ONE]:
+            del self._kept[key]
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return name
+
+    def find(self, owner: str, name: str) -> Criteria | None:
+        """Return what is searched for under an id; None where the owner's session has no such search."""
+        return self._kept.get((owner, name))
+
+    def forget(self, owner: str) -> None:
+        """Forget all searches of a session."""
+        for key in [key for key in self._kept if key[0] == owner]:
+            del self._kept[key]
+
 
 A = TypeVar("A")
 
@@ -236,3 +296,13 @@ def go(path: str, notice: str = "") -> Response:
         status_code=303,
         headers={"location": f"{path}{'&' if '?' in path else '?'}said={quote(notice)}" if notice else path},
     )
+
+
+async def names_of(call: WebCall, entries: Iterable[int]) -> Mapping[int, Named]:
+    """Return whom entries are about, by entry; nothing for who may not see patients."""
+    wanted = sorted(set(entries)) if call.may(Permission.PHI) else []
+    found: dict[int, Named] = {}
+    for at in range(0, len(wanted), MOST_NAMED):
+        named = await call.perform(NameEntries, entries=wanted[at : at + MOST_NAMED])
+        found |= {one.entry: one for one in named}
+    return found

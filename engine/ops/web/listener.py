@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.config.network import Network, is_loopback
 from engine.errors import StartError, UsageError
-from engine.http import server
+from engine.http import binding
 from engine.http.tls import KeyPair, server_context
 from engine.ops.web.origin import LOOPBACK_NAMES, names_of
 
@@ -74,7 +74,7 @@ def _network(text: str) -> Network:
 def bind(where: PagesListener) -> socket.socket:
     """Return a listening socket; StartError where the address cannot be had."""
     try:
-        return server.bind(where.host, where.port, backlog=256)
+        return binding.bind(where.host, where.port, backlog=256)
     except OSError as error:
         raise StartError(
             f"the pages cannot listen on {where.host}:{where.port} ({error.strerror}): choose another --admin HOST:PORT"

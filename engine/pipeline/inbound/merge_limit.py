@@ -11,8 +11,8 @@ from typing import Final
 
 from engine.config.channel import Channel
 from engine.journal.journal import Journal
-from engine.journal.state import merging
-from engine.journal.state.merging import CountedMerge, HeldMerges
+from engine.journal.state import pausing
+from engine.journal.state.pausing import CountedMerge, HeldMerges
 
 CEILING: Final = 10
 MOST_COUNTED: Final = 20_000
@@ -81,9 +81,9 @@ class MergeRateLimiter:
 
     async def open(self) -> None:
         """Take up what was counted and held before the start."""
-        self._counted.extend(await self._journal.read(merging.counted))
+        self._counted.extend(await self._journal.read(pausing.counted))
         self._seqs = dict.fromkeys(one.seq for one in self._counted)
-        self.held = {one.channel: one for one in await self._journal.read(merging.held)}
+        self.held = {one.channel: one for one in await self._journal.read(pausing.held)}
 
     async def catch_up(self) -> None:
         """Take up what other nodes have counted, held and let go since."""
@@ -91,8 +91,8 @@ class MergeRateLimiter:
             await self._catch_up()
 
     async def _catch_up(self) -> None:
-        self.held = {one.channel: one for one in await self._journal.read(merging.held)}
-        counted = await self._journal.read(merging.counted)
+        self.held = {one.channel: one for one in await self._journal.read(pausing.held)}
+        counted = await self._journal.read(pausing.counted)
         if [one.seq for one in counted] != [one.seq for one in self._counted]:
             self._counted = deque(counted, maxlen=MOST_COUNTED)
             self._seqs |= dict.fromkeys(one.seq for one in counted)
@@ -128,18 +128,18 @@ class MergeRateLimiter:
             if len(self._seqs) > MOST_COUNTED:
                 del self._seqs[next(iter(self._seqs))]
             counted = [CountedMerge(channel.channel, source, event_at or now, now, seq)] * merges
-            await self._journal.write(partial(merging.count, merges=counted, keep=channel.merge_limit.merges * CEILING))
+            await self._journal.write(partial(pausing.count, merges=counted, keep=channel.merge_limit.merges * CEILING))
             self._counted += counted
             return True
         self._stopped[channel.channel] = seq
         held = self.held.setdefault(channel.channel, HeldMerges(channel.channel, source, now))
-        await self._journal.write(partial(merging.hold, held=held))
+        await self._journal.write(partial(pausing.hold, held=held))
         return False
 
     async def let(self, channel: str) -> bool:
         """Let a channel merge again, counting from nothing; False where its merges were not held."""
         async with self._counting:
-            was = await self._journal.write(partial(merging.let, channel=channel))
+            was = await self._journal.write(partial(pausing.let, channel=channel))
             self.held.pop(channel, None)
             if channel in self._stopped:
                 self._let.add(self._stopped.pop(channel))

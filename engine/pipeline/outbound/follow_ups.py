@@ -1,4 +1,4 @@
-"""Follow-ups of one destination: what it is asked for after deliveries there, outside all lanes, one kind at a time.
+"""Follow-ups of a destination, outside all lanes: look-ups of admitted patients, and notices of delivered events.
 
 journal.settle (with the promise) ... due -> asked at the destination -> how it ended, or when it is tried again
 
@@ -17,7 +17,9 @@ from prometheus_client import Counter
 
 from engine import fault, telemetry
 from engine.config.channel import Channel, Mode
+from engine.config.destination import Destination as Settings
 from engine.deliver.destination import FhirDestination
+from engine.deliver.notice import Notice
 from engine.deliver.reply import Ending, RequestReply
 from engine.deliver.throttling import wait_seconds
 from engine.errors import place_of
@@ -25,7 +27,7 @@ from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind
 from engine.journal.journal import Journal
 from engine.journal.state import follow_ups
-from engine.journal.state.follow_ups import Due, FollowUpEnd, FollowUpState
+from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, FollowUpState
 from engine.pipeline.shared import PipelineContext
 
 MOST_AT_ONCE: Final = 4
@@ -176,3 +178,91 @@ class FollowUps(ABC):
         wait = wait_seconds(tries, first_seconds, LONGEST_WAIT_SECONDS, self._draw())
         retry_at = now + timedelta(seconds=max(wait, reply.retry_after_seconds))
         return FollowUpEnd(FollowUpState.WAITING, reply.reason, now, reply.codes, retry_at=retry_at)
+
+
+RESTRICTED: Final = "lookup-restricted"
+TOO_OLD: Final = "lookup-too-old"
+LOOK_UPS_OFF: Final = "lookup-turned-off"
+# A patient who was asked for so lately is not asked for again: the same answer would come.
+ASKED_WITHIN: Final = timedelta(minutes=10)
+# Table 0717: no restriction at all, and a patient who takes part in all registries.
+UNRESTRICTED: Final = frozenset({"NO", "OI"})
+
+
+def refusal(
+    claimed: Claimed, channel: Channel, message: Message, event_at: datetime | None, now: datetime
+) -> str | None:
+    """Say why no look-up is made for a delivered message: None where one is made, '' where none was asked for."""
+    if claimed.event not in channel.lookup_on or not happens_now(claimed, channel, message):
+        return ""
+    if is_restricted(message):
+        return RESTRICTED
+    return TOO_OLD if now - (event_at or claimed.received_at) > channel.lookup_max_age else None
+
+
+def is_restricted(message: Message) -> bool:
+    """Say whether the patient's data must not be disclosed: PD1-12 protects it, or an ARV restricts access to any."""
+    protected = message.leaf("PD1", 12)
+    restrictions = (one for one in message.named("ARV") if one.leaf(2, 1) != "D")
+    return (isinstance(protected, str) and protected.strip().upper() not in {"", "N"}) or any(
+        one.leaf(3, 1) not in UNRESTRICTED for one in restrictions
+    )
+
+
+class LookUps(FollowUps):
+    """The look-ups of one destination."""
+
+    kind = FollowUpKind.LOOKUP
+    counter = telemetry.LOOKUPS
+    failed = "not looked up"
+    answered = "F37"
+
+    async def known_end(
+        self, _destination: FhirDestination, channel: Channel | None, due: Due, now: datetime
+    ) -> FollowUpEnd | None:
+        """Return how one ends that is no longer wanted, is too old by now, or was asked for a short time ago."""
+        if channel is None or due.event not in channel.lookup_on or channel.mode is not Mode.LIVE:
+            return FollowUpEnd(FollowUpState.GIVEN_UP, LOOK_UPS_OFF, now, asked=False)
+        if now - due.began > channel.lookup_max_age:
+            return FollowUpEnd(FollowUpState.GIVEN_UP, TOO_OLD, now, asked=False)
+        asked = partial(follow_ups.recent, destination=self._name, patient=due.patient, now=now, within=ASKED_WITHIN)
+        handle = await self._journal.read(asked)
+        if handle is None:
+            return None
+        return FollowUpEnd(FollowUpState.ACCEPTED, ASKED_ALREADY, now, handle=handle, asked=False)
+
+    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
+        """Ask for a look-up of the patient."""
+        return await destination.look_up(due.patient, now)
+
+
+NOTICES_OFF: Final = "notice-turned-off"
+OFF: Final = "off"
+ADT: Final = "ADT"
+
+
+def is_announced(claimed: Claimed, channel: Channel, settings: Settings, message: Message) -> bool:
+    """True if a delivered message is announced to its destination: an ADT event of now, where that is set."""
+    return settings.notify != OFF and message.leaf("MSH", 9, 1) == ADT and happens_now(claimed, channel, message)
+
+
+class Notices(FollowUps):
+    """The notices of one destination."""
+
+    kind = FollowUpKind.NOTICE
+    counter = telemetry.NOTICES
+    failed = "not notified"
+    answered = "F48"
+
+    async def known_end(
+        self, destination: FhirDestination, channel: Channel | None, _due: Due, now: datetime
+    ) -> FollowUpEnd | None:
+        """Return how one ends that is no longer wanted."""
+        if channel is None or destination.settings.notify == OFF or channel.mode is not Mode.LIVE:
+            return FollowUpEnd(FollowUpState.GIVEN_UP, NOTICES_OFF, now, asked=False)
+        return None
+
+    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
+        """Tell the destination of the event."""
+        notice = Notice(due.channel, due.digest, due.event, due.received_at, due.patient, due.visit)
+        return await destination.notify(notice, now)

@@ -1,12 +1,16 @@
-"""Choosing the record of an ambiguous patient: the question as the server answers it now, and a person's answer."""
+"""Choosing the record of an ambiguous patient, and what destinations hold of a patient now."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
+from engine.deliver.destination import FhirDestination
+from engine.deliver.patient.chart import Alike, PatientChart
 from engine.deliver.patient.question import ChoiceRefusal, PatientQuestion
 from engine.deliver.verdict import VerdictKind
-from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageError
-from engine.fhir.plan import Plan
+from engine.errors import DeliveryError, ForbiddenMoveError, MappingError, MessageError, UsageError
+from engine.fhir.plan import Identity, Plan
 from engine.journal.entry import State
 from engine.journal.read.views import DeliveryView, EntryView
 from engine.journal.state.memory import choose
@@ -14,6 +18,43 @@ from engine.journal.write.job import WriterContext
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.repair.entry_operations import EntryOperations
+
+# A person who waits at a page sees the rest without a destination that is slower.
+SECONDS: Final = 8.0
+SLOW: Final = "timeout"
+
+T = TypeVar("T")
+
+
+async def charts(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, PatientChart | str]:
+    """Return what each destination holds under identifiers, or the reason why it could not be read."""
+    return await _each(operations, lambda server, memory: server.chart(identities, memory, at=operations.clock()))
+
+
+async def alike(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, Alike | str]:
+    """Return the patient's record and its possible duplicates at each destination, or why it could not be read."""
+    return await _each(operations, lambda server, memory: server.alike(identities, memory, at=operations.clock()))
+
+
+async def _each(
+    operations: EntryOperations, ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]]
+) -> dict[str, T | str]:
+    names = sorted(operations.dispatches)
+    return dict(zip(names, await asyncio.gather(*(_at(operations, name, ask) for name in names)), strict=True))
+
+
+async def _at(
+    operations: EntryOperations, name: str, ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]]
+) -> T | str:
+    memory = DestinationMemory(name, operations.journal)
+    try:
+        async with asyncio.timeout(SECONDS), operations.room:
+            return await ask(operations.dispatch(name).destination, memory)
+    except DeliveryError as error:
+        return str(error)
+    except TimeoutError:
+        return SLOW
+
 
 # Holds that a choice among records of the server can end.
 CHOICES: Final = frozenset(

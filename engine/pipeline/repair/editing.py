@@ -1,18 +1,106 @@
-"""Editing an entry: other bytes in its place, judged as if they came in, recorded as an entry of their own."""
+"""Editing an entry, and the dry run of a replay or an edit: what it would do at its destinations now."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import orjson
 
-from engine.errors import EditError, ForbiddenMoveError, MessageError
-from engine.hl7.edit import FieldChange, edited, written
-from engine.journal.entry import UNFINISHED, State
+from engine.deliver.verdict import Verdict
+from engine.deliver.wire.dry_run import DryRun
+from engine.errors import EditError, ForbiddenMoveError, MappingError, MessageError
+from engine.fhir.plan import Plan
+from engine.hl7.edit import FieldChange, differences, edited, written
+from engine.hl7.finding import Finding
+from engine.hl7.message import Message
+from engine.journal.claim.claiming import by_release
+from engine.journal.entry import UNFINISHED, NewEntry, State
 from engine.journal.read.views import EntryView
+from engine.journal.write.entry_lookup import overtaken_at
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
-from engine.pipeline.repair.dry_run import changes_of
+from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.settling import held
 from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EntryDryRun:
+    """What a replay would do: refused at the door (`reason`, `findings`), or a dry run by destination.
+
+    `changes` are those of an edit. `overtaken`: destinations where something newer was applied, so that it needs force.
+    """
+
+    changes: tuple[FieldChange, ...]
+    reason: str
+    findings: tuple[Finding, ...]
+    by_destination: dict[str, DryRun]
+    overtaken: frozenset[str]
+
+
+async def dry_run(
+    operations: EntryOperations,
+    seq: int,
+    destination: str = "",
+    edited: bytes | None = None,
+    *,
+    release: bool = False,
+) -> EntryDryRun:
+    """Try an entry, or other bytes in its place, without a write; ForbiddenMoveError where there is nothing to try.
+
+    If no destination is named, where the entry went, or where it would go that went nowhere, or other bytes than its
+    own. `release`: what is held is let go, which decides what waits for a person's decision.
+    """
+    view = await operations.entry(seq)
+    feed = operations.feed(view.row.channel)
+    raw = view.raw if edited is None else edited
+    judged, entry = judge_bytes(raw, view, feed)
+    changes = changes_of(view.raw, raw, feed) if edited is not None else ()
+    went = [one.destination for one in view.deliveries if edited is None and one.destination in feed.destinations]
+    # What was taken in is delivered again, whatever a filter says of it now.
+    refused = judged.state is not State.RECEIVED and not (went and judged.filter)
+    if entry is None or judged.message is None or refused:
+        return EntryDryRun(changes, judged.reason, judged.findings, {}, frozenset())
+    names = tuple(went) if went else await _would_go(operations, entry)
+    if destination:
+        names = (operations.dispatch(destination).name,)
+    patients = entry.patients
+    overtaken = await operations.journal.act(
+        lambda context: overtaken_at(context.connection, context.sealing, seq, patients, names)
+    )
+    decided = {
+        one.destination: by_release(one.reason, one.notes)
+        for one in view.deliveries
+        if release and one.state is State.HELD
+    }
+    found = {name: await _at(operations, feed, name, judged.message, decided.get(name, ())) for name in names}
+    return EntryDryRun(changes, "", (), found, overtaken)
+
+
+async def _would_go(operations: EntryOperations, entry: NewEntry) -> tuple[str, ...]:
+    return (await operations.journal.act(lambda context: context.operations.lookup.reaching(entry))).destinations
+
+
+def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ...]:
+    """Return what differs between two messages; MessageError where one cannot be read."""
+    return differences(read_message(before, feed.channel), read_message(after, feed.channel))
+
+
+async def _at(operations: EntryOperations, feed: Feed, name: str, message: Message, decided: tuple[str, ...]) -> DryRun:
+    plan = _plan(feed, message)
+    if isinstance(plan, Verdict):
+        return DryRun(plan)
+    memory = DestinationMemory(name, operations.journal)
+    async with operations.room:
+        return await operations.dispatch(name).destination.dry_run(
+            plan, memory, at=operations.clock(), channel=feed.channel, decided=decided
+        )
+
+
+def _plan(feed: Feed, message: Message) -> Plan | Verdict:
+    try:
+        return feed.mapping.plan(message)
+    except MappingError as error:
+        return held(error.reason)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,8 +14,28 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from engine.config.network import Network, is_allowed
 from engine.receive.conversation import ConnectionSettings
 from engine.receive.listener.connection import Encrypted, ListenerConnection
-from engine.receive.refusals import Refusals
 from engine.receive.tls import Certificates
+
+# How many refused addresses are remembered between two looks.
+MOST_REFUSED: Final = 100
+
+
+class Refusals:
+    """Counts of those refused, of at most 100 addresses."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, address: str, limit: str) -> None:
+        """Count one, refused by a limit (`connections_per_address 8`)."""
+        if len(self._counts) < MOST_REFUSED or (address, limit) in self._counts:
+            self._counts[address, limit] += 1
+
+    def take(self) -> Mapping[tuple[str, str], int]:
+        """Return who was refused since this was asked last, and how often."""
+        found, self._counts = self._counts, Counter()
+        return found
+
 
 # So long may a connection stand without a byte while the door is full; then it gives way to the next one.
 SILENT_SECONDS: Final = 5.0

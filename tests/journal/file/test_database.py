@@ -19,9 +19,8 @@ from sqlite_utils.utils import OperationalError
 from engine.database import sqlite
 from engine.errors import JournalUnusableError
 from engine.journal.entry import FollowUpKind, FollowUpRequest
-from engine.journal.file import schema
+from engine.journal.file import schema, tables
 from engine.journal.file.database import FILE, open_reader, open_writer
-from engine.journal.file.tables import additions
 from engine.journal.read.reading import Reader
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import FollowUpEnd, FollowUpState
@@ -204,7 +203,7 @@ BACK = {
     ),
     "0014_holders": ("ALTER TABLE delivery DROP COLUMN holder",),
     "0013_follow_ups": (
-        *additions.LOOKUPS,
+        *tables.LOOKUPS,
         f"INSERT INTO lookup SELECT {LOOKED_UP} FROM follow_up",  # noqa: S608 - constants
         "DROP TABLE follow_up",
     ),

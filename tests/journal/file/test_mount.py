@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import JournalUnusableError
-from engine.journal.file.database import open_writer
-from engine.journal.file.mount import Mount, mount_of
+from engine.journal.file.database import Mount, mount_of, open_writer
 
 MOUNTS = [
     "21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw",

@@ -13,7 +13,7 @@ from engine import journal
 from engine.journal.claim import claiming, clocks, lanes
 from engine.journal.entry import State
 from engine.journal.file.database import open_writer
-from engine.journal.read import backlog, counting, filtering, holding, selecting, spans
+from engine.journal.read import backlog, counting, filtering, holding, selecting, streams
 from engine.journal.read.searching import EntrySearch
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
@@ -31,7 +31,7 @@ HOT = (
     bulk_replay,
     holding,
     counters,
-    spans,
+    streams,
     job,
     backlog,
     clocks,
@@ -114,7 +114,7 @@ def test_a_stream_comes_out_of_its_index_in_order(stream: str, tmp_path: Path, r
 
 LOOKUPS = (
     *(filtering.NEXT_FEED, filtering.CONTROLS, filtering.CODES, filtering.BY_KEY),
-    *(filtering.BY_VALUE, spans.SPAN),
+    *(filtering.BY_VALUE, streams.SPAN),
 )
 
 

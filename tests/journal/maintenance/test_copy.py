@@ -30,9 +30,9 @@ from engine.journal.access.audit import AuditRecord
 from engine.journal.access.audited import verified
 from engine.journal.copying import copying
 from engine.journal.copying.copying import JournalLocation, copy_journal
+from engine.journal.copying.ends import HOLDER, TableShape, shape
 from engine.journal.copying.file_end import FileSource
 from engine.journal.copying.node_end import NodeSource
-from engine.journal.copying.shape import HOLDER, TableShape, shape
 from engine.journal.entry import FollowUpKind, FollowUpRequest, KnownIdentity, MergeSeen, Ownership, State
 from engine.journal.file.database import COPYING, FILE, open_reader, open_writer
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, TEXTUAL, new_key

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.journal.entry import KnownIdentity, MergeSeen
-from engine.journal.read.uniting import merged_by
+from engine.journal.read.patients import merged_by
 from tests.journal.desk import Desk
 
 BESIDE = ("possible-duplicate", "created-beside Patient/2 Patient/1")

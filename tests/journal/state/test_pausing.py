@@ -4,9 +4,8 @@ from functools import partial
 
 from engine.journal.entry import State
 from engine.journal.read import backlog
-from engine.journal.state import merging, pausing
-from engine.journal.state.merging import CountedMerge, HeldMerges
-from engine.journal.state.pausing import Pause, Stopped
+from engine.journal.state import pausing
+from engine.journal.state.pausing import CountedMerge, HeldMerges, Pause, Stopped
 from tests.journal.desk import LATE, NOW, Desk, Opener, settlement
 
 PAUSE = Pause("d", "by-operator", "upgrade", NOW, "root")
@@ -45,14 +44,14 @@ async def test_merges_are_counted_once_and_bounded(desk: Desk) -> None:
     """An entry that is counted again after a kill counts once; of each source the newest are kept."""
     for seq in (*range(1, 9), 8):
         counted = [CountedMerge("adt", "A|B", NOW, LATE, seq)] * 2
-        await desk.journal.write(partial(merging.count, merges=counted, keep=6))
-    rows = await desk.journal.read(merging.counted)
+        await desk.journal.write(partial(pausing.count, merges=counted, keep=6))
+    rows = await desk.journal.read(pausing.counted)
     assert [one.seq for one in rows] == [6, 6, 7, 7, 8, 8]
     held = HeldMerges("adt", "A|B", NOW)
-    await desk.journal.write(partial(merging.hold, held=held))
-    assert await desk.journal.read(merging.held) == (held,)
-    assert await desk.journal.write(partial(merging.let, channel="adt"))
-    assert (await desk.journal.read(merging.counted), await desk.journal.read(merging.held)) == ((), ())
+    await desk.journal.write(partial(pausing.hold, held=held))
+    assert await desk.journal.read(pausing.held) == (held,)
+    assert await desk.journal.write(partial(pausing.let, channel="adt"))
+    assert (await desk.journal.read(pausing.counted), await desk.journal.read(pausing.held)) == ((), ())
 
 
 async def test_what_was_claimed_ahead_is_given_back(desk: Desk) -> None:

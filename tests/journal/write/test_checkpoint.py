@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.journal.file.database import FILE, log_length, move_log, open_beside, open_to_write
-from engine.journal.write.checkpoint import Checkpointer
+from engine.journal.write.backend import Checkpointer
 from tests.journal.desk import Desk, Opener
 
 PAGES = 128

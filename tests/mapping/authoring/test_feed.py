@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.mapping.authoring.encoding import DetectedEncoding, detected_encoding, fault
-from engine.mapping.authoring.feed import Charset, FeedSurvey, SeenAuthority, named_times, read_sample
-from engine.mapping.authoring.shape import code_shown, kind_of, name_shown
+from engine.mapping.authoring.feed import (
+    Charset,
+    DetectedEncoding,
+    FeedSurvey,
+    SeenAuthority,
+    code_shown,
+    detected_encoding,
+    fault,
+    kind_of,
+    name_shown,
+    named_times,
+    read_sample,
+)
 
 HEAD = "MSH|^~\\&|REG|RVB|ENG|CDIS|20250701093000||ADT^{}|M1|P|2.5.1"
 PID = "PID|1||100^^^RVB&1.2.3&ISO^MR~9^^^SSA^SS||QUINTERO^MARISOL||198402291215|F"

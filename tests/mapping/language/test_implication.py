@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.hl7.message import Message, parse
+from engine.mapping.language.comparison import covers, never_holds
 from engine.mapping.language.expression import Condition, SegmentPath, Term, parse_condition
-from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.path import check_of
 from engine.mapping.language.reading import MessageReading
 

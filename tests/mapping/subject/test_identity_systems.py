@@ -10,7 +10,7 @@ from engine.config.shipped import shipped
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import load
 from engine.mapping.files.setting import setting_of
-from engine.mapping.subject.identity_systems import changed_systems
+from engine.mapping.subject.identity_checks import changed_systems
 from tests.mapping.conftest import AUTHORITIES
 
 Author = Callable[..., Path]

@@ -10,9 +10,8 @@ import pyotp
 from engine.journal.access import accounts
 from engine.journal.journal import Journal
 from engine.ops.access.access import Access
-from engine.ops.access.entering import digest_of
+from engine.ops.access.entering import LoginRefusal, Session, digest_of
 from engine.ops.access.keys import Keys
-from engine.ops.access.session import LoginRefusal, Session
 
 PASSWORD = "nine blue herons over riverbend"
 HERE = "192.0.2.7"

@@ -11,8 +11,7 @@ from engine import telemetry
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import AccountState
 from engine.ops.access.actor import Role
-from engine.ops.access.entering import digest_of
-from engine.ops.access.session import LoginRefusal, LoginRefusalReason, Session
+from engine.ops.access.entering import LoginRefusal, LoginRefusalReason, Session, digest_of
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 ELSEWHERE = "198.51.100.3"

@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.ops.access.actor import Actor, Role
-from engine.ops.access.session import Session
+from engine.ops.access.entering import Session
 from engine.ops.audit.trail import AuditTrail
 from engine.ops.operations import access
 from engine.ops.operations.access import ACCESS

@@ -16,8 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from engine.journal.access import accounts
 from engine.journal.access.accounts import AccountState
 from engine.journal.access.audited import AuditReader
-from engine.ops.access.entering import MOST_SESSIONS
-from engine.ops.access.session import Session
+from engine.ops.access.entering import MOST_SESSIONS, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 NAMES = ("ann", "bob")

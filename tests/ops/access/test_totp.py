@@ -6,7 +6,7 @@ import pyotp
 import pytest
 
 from engine.journal.access import accounts
-from engine.ops.access.session import LoginRefusal, LoginRefusalReason, Session
+from engine.ops.access.entering import LoginRefusal, LoginRefusalReason, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 SHORT = "blue-heron"

@@ -22,8 +22,17 @@ from engine.journal.access.audit import AuditRecord
 from engine.journal.file.database import FILE as JOURNAL
 from engine.journal.journal import Journal
 from engine.ops.access.keys import Keys
-from engine.ops.audit.anchoring import ROWS, Anchoring, watched
-from engine.ops.audit.anchors import FILE, KEY_FILE, Anchors, checked, read_anchors, read_public_key
+from engine.ops.audit.anchors import (
+    FILE,
+    KEY_FILE,
+    ROWS,
+    Anchoring,
+    Anchors,
+    checked,
+    read_anchors,
+    read_public_key,
+    watched,
+)
 from engine.ops.audit.trail import AuditTrail
 from engine.ops.views.auditing import verified
 

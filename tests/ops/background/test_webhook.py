@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 from engine import telemetry
 from engine.config.alerting import Webhook
 from engine.config.secret import Secret
-from engine.ops.background import webhook as hooks
-from engine.ops.background.webhook import MOST_WAITING, TRIES, Hook, forbidden
+from engine.ops import background as hooks
+from engine.ops.background import MOST_WAITING, TRIES, Hook, forbidden
 
 
 class Receiver:

@@ -11,7 +11,7 @@ from engine.ops.operations.operation import Confirm, Operation
 from engine.ops.operations.table import ALL
 from engine.ops.views.answer import Answer
 from engine.ops.views.entry import Row, RowFacts
-from engine.ops.views.searching import FactsPage
+from engine.ops.views.view import FactsPage
 from engine.pipeline.engine import Engine
 
 # Written by hand, from the requirement: what needs the password typed just now, however it is asked for.

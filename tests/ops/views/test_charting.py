@@ -12,7 +12,7 @@ from engine.journal.entry import AckOutcome
 from engine.journal.state.counters import bound_of, floor_of
 from engine.journal.state.rollup import roll_up, wait_of
 from engine.ops.operations.messages import ShowCharts
-from engine.ops.views.charting import SPANS, charted, quantile
+from engine.ops.views.counts import SPANS, charted, quantile
 from tests.journal.desk import NOW, open_desk, settlement
 
 LATER = NOW + timedelta(minutes=30)

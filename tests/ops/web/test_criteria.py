@@ -1,6 +1,6 @@
 """What is searched for, kept under opaque ids."""
 
-from engine.ops.web.criteria import MOST_KEPT, MOST_OF_ONE, Searches
+from engine.ops.web.call import MOST_KEPT, MOST_OF_ONE, Searches
 
 
 def test_a_search_belongs_to_whoever_made_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from engine.ops.views.handbook import PAGES
 from engine.ops.views.reasons import REASONS
-from engine.ops.web.markdown import html_of
+from engine.ops.web.pages.help import html_of
 from tests.ops.web.conftest import ROLES, Site
 
 

@@ -13,8 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from engine.ops.access.actor import Permission
 from engine.ops.operations.table import ALL
 from engine.ops.sender.line import send_messages
-from engine.ops.web.api.addresses import endpoints
-from engine.ops.web.api.openapi import described
+from engine.ops.web.api.openapi import described, endpoints
 from tests.flow.rig import running
 from tests.ops.web.conftest import DELIVERED, FEED, HELD, REFUSED, STATES, WAITING, Site, alike, message, start
 

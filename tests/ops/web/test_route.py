@@ -8,8 +8,7 @@ from starlette.responses import Response
 from engine.errors import StartError
 from engine.ops.access.actor import Permission
 from engine.ops.operations.table import ALL
-from engine.ops.web.api.addresses import TABLE, endpoints
-from engine.ops.web.api.openapi import described
+from engine.ops.web.api.openapi import TABLE, described, endpoints
 from engine.ops.web.route import Authentication, Free, Route, checked
 from engine.ops.web.table import ROUTES
 

@@ -12,7 +12,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, expect
 
 from engine.ops.sender.line import send_messages
-from engine.ops.web.tally import FRESH_SECONDS
+from engine.ops.web.call import FRESH_SECONDS
 from tests.chromium import CHROMIUM
 from tests.ops.web.conftest import Site, message
 from tests.ops.web.person import PASSWORD

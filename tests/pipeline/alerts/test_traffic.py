@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from engine.journal.state.alerting import hour_of
-from engine.pipeline.alerts.traffic import expected, is_silent, usual
+from engine.pipeline.alerts.rules import expected, is_silent, usual
 
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEEK = timedelta(weeks=1)

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import JournalUnusableError
 from engine.journal.file.database import FILE, open_reader, open_writer
 from engine.journal.maintenance.verify import damage_of
-from engine.pipeline.maintenance import checking
+from engine.pipeline.maintenance import journal
 from tests.journal.desk import Opener
 
 LOG = 64 * 4096
@@ -31,14 +31,14 @@ async def test_a_damaged_page_is_found_and_told(
     opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table is named; what it holds is not. A sound file says nothing."""
-    monkeypatch.setattr(checking, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(checking, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(journal, "CHECK_EVERY_SECONDS", 0.01)
     async with opened() as desk:
         await desk.record("1", ("s|1",))
     assert damage_of(tmp_path, bool) == ""
     damage(tmp_path, "answered")
     engine = SimpleNamespace(files=SimpleNamespace(data=tmp_path), damage="")
-    async with asyncio.timeout(20), checking.checked(engine):
+    async with asyncio.timeout(20), journal.checked(engine):
         while not engine.damage:  # noqa: ASYNC110 - the check says so
             await asyncio.sleep(0.01)
     assert engine.damage == "table answered"

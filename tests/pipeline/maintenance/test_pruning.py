@@ -9,7 +9,7 @@ import pytest
 import structlog.testing
 
 from engine.journal.claim import clocks
-from engine.pipeline.maintenance import pruning
+from engine.pipeline.maintenance import journal
 from tests.journal.desk import NOW, Desk, open_desk
 
 LATER = NOW + timedelta(days=4000)
@@ -24,7 +24,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def test_a_round_that_fails_is_said_and_tried_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that cannot be read must not end the care for good: the disk would fill, and nobody would know."""
-    monkeypatch.setattr(pruning, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "PRUNE_EVERY_SECONDS", 0.01)
     for number in ("1", "2"):
         seq = await desk.record(number, ("s|1",))
         await desk.claim()
@@ -33,7 +33,7 @@ async def test_a_round_that_fails_is_said_and_tried_again(desk: Desk, monkeypatc
     spoil, mend = ("UPDATE entry SET patients = ? WHERE seq = 1", ("[1",)), ("UPDATE entry SET patients = '[1]'", ())
     await desk.journal.write(lambda connection: connection.execute(*spoil) and None)
     with structlog.testing.capture_logs() as lines:
-        async with asyncio.timeout(30), pruning.pruning(desk.journal, {}, lambda: LATER):
+        async with asyncio.timeout(30), journal.pruning(desk.journal, {}, lambda: LATER):
             while not any(line["event"] == "not pruned" for line in lines):  # noqa: ASYNC110 - the log says so
                 await asyncio.sleep(0)
             await desk.journal.write(lambda connection: connection.execute(*mend) and None)
@@ -49,7 +49,7 @@ async def test_what_a_clock_far_ahead_calls_old_stays_and_that_is_said(desk: Des
         await desk.claim()
         await desk.deliver(seq)
     with structlog.testing.capture_logs() as lines:
-        async with asyncio.timeout(30), pruning.pruning(desk.journal, {}, lambda: LATER):
+        async with asyncio.timeout(30), journal.pruning(desk.journal, {}, lambda: LATER):
             while not lines:  # noqa: ASYNC110 - the log says so
                 await asyncio.sleep(0)
     assert [(line["event"], line["reason"]) for line in lines] == [("not pruned", "clock-ahead")]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from engine.journal.file.tables import additions
+from engine.journal.file import tables
 from engine.journal.read.reading import Reader
 from engine.journal.state.rollup import wait_of
-from engine.pipeline.maintenance import rolling
+from engine.pipeline.maintenance import journal
 from tests.flow.test_alerts import House
 
 
@@ -18,7 +18,7 @@ async def test_a_minute_that_cannot_be_written_is_written_with_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No wait is lost or counted twice, and nothing stops for good."""
-    monkeypatch.setattr(rolling, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(journal, "ROLL_UP_EVERY_SECONDS", 0.01)
     house = House(tmp_path)
     engine = await house.start()
     began = engine.now()
@@ -26,10 +26,10 @@ async def test_a_minute_that_cannot_be_written_is_written_with_the_next(
     engine.dispatches["interchange"].health.waits[wait] = 3
     await engine.journal.write(lambda connection: connection.execute("DROP TABLE rollup") and None)
     with structlog.testing.capture_logs() as lines:
-        async with asyncio.timeout(30), rolling.rolled_up(engine):
+        async with asyncio.timeout(30), journal.rolled_up(engine):
             while len([one for one in lines if one["event"] == "counts not rolled up"]) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-            await engine.journal.write(lambda connection: connection.execute(additions.ROLLUP[0]) and None)
+            await engine.journal.write(lambda connection: connection.execute(tables.ROLLUP[0]) and None)
     await house.stop()
     with Reader(engine.files.data) as reader:
         rows = reader.rolled(600, began - timedelta(days=1), began + timedelta(days=1))

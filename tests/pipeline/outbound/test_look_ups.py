@@ -19,8 +19,16 @@ from engine.journal.entry import Claimed, FollowUpRequest, State
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import FollowUpView
 from engine.journal.state.follow_ups import ASKED_ALREADY
-from engine.pipeline.outbound.follow_ups import MOST_AT_ONCE, MOST_TRIES, FollowUps
-from engine.pipeline.outbound.look_ups import ASKED_WITHIN, RESTRICTED, TOO_OLD, LookUps, refusal
+from engine.pipeline.outbound.follow_ups import (
+    ASKED_WITHIN,
+    MOST_AT_ONCE,
+    MOST_TRIES,
+    RESTRICTED,
+    TOO_OLD,
+    FollowUps,
+    LookUps,
+    refusal,
+)
 from engine.pipeline.shared import PipelineContext
 from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.journal.desk import NOW, Desk

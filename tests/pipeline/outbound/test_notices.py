@@ -12,8 +12,7 @@ import pytest
 from engine import telemetry
 from engine.config.channel import Channel
 from engine.hl7.message import Message, parse
-from engine.pipeline.outbound.follow_ups import MOST_TRIES
-from engine.pipeline.outbound.notices import Notices, is_announced
+from engine.pipeline.outbound.follow_ups import MOST_TRIES, Notices, is_announced
 from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.journal.desk import Desk
 from tests.pipeline.outbound.test_look_ups import CLAIMED, Running, admission

@@ -74,13 +74,13 @@ BUGS: Final = (
     ),
     Bug(
         "a person with two records is closed by a merge with another person",
-        "engine.journal.read.uniting:_united",
+        "engine.journal.read.patients:_united",
         Code("logical_id in there", "logical_id in there or len(there) > 1"),
         ("journal/read/test_uniting.py",),
     ),
     Bug(
         "one of several possible duplicates is merged, and the others are closed with it",
-        "engine.journal.read.uniting:_merge_of",
+        "engine.journal.read.patients:_merge_of",
         Code("max(merges) if merges and all(merges) else 0", "max(merges, default=0)"),
         ("journal/read/test_uniting.py",),
     ),
@@ -448,7 +448,7 @@ BUGS: Final = (
     ),
     Bug(
         "merges counted before a restart are forgotten, and a runaway feed goes on merging",
-        "engine.journal.state.merging:count",
+        "engine.journal.state.pausing:count",
         Value("merges", "[]"),
         (
             "pipeline/inbound/test_merge_limit.py",

@@ -26,13 +26,13 @@ BUGS: Final = (
     ),
     Bug(
         "a number is written in another form than it is searched",
-        "engine.mapping.subject.identity_values:_is_as_it_came",
+        "engine.mapping.subject.identity_checks:_is_as_it_came",
         Value("stage.name == UNCHANGED", "True"),
         ("mapping/subject/test_identity_values.py",),
     ),
     Bug(
         "a number is written under one of several systems that are searched",
-        "engine.mapping.subject.identity_systems:_is_searched",
+        "engine.mapping.subject.identity_checks:_is_searched",
         Code("named == {constant}", "constant in named"),
         ("mapping/subject/test_identity_systems.py",),
     ),

@@ -14,13 +14,13 @@ BUGS: Final = (
     ),
     Bug(
         "a missing journal is begun anew, and nobody learns what was lost",
-        "engine.ops.cli.running.run:run",
+        "engine.ops.cli.run:run",
         Drop("refuse_vanished(...)"),
         ("ops/cli/running/test_run.py",),
     ),
     Bug(
         "second factors stop working after a start with another key, and nobody knows why",
-        "engine.ops.access.known_keys:keys_of",
+        "engine.ops.access.keys:keys_of",
         Value("mark and mark != keys.mark and (not accept_new)", "False"),
         ("ops/cli/running/test_run.py",),
     ),
@@ -38,7 +38,7 @@ BUGS: Final = (
     ),
     Bug(
         "nobody watches the certificate of the administration pages",
-        "engine.ops.cli.running.surfaces:surfaces",
+        "engine.ops.cli.surfaces:surfaces",
         Drop("where.certificate"),
         ("ops/web/test_server.py",),
     ),

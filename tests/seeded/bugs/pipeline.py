@@ -95,7 +95,7 @@ BUGS: Final = (
     ),
     Bug(
         "a protected patient's data is queried on the networks",
-        "engine.pipeline.outbound.look_ups:is_restricted",
+        "engine.pipeline.outbound.follow_ups:is_restricted",
         Code("protected.strip().upper() not in {'', 'N'}", "protected.strip().upper() in {'YES'}"),
         ("pipeline/outbound/test_look_ups.py",),
     ),
@@ -107,7 +107,7 @@ BUGS: Final = (
     ),
     Bug(
         "laboratory results are announced as ADT events",
-        "engine.pipeline.outbound.notices:is_announced",
+        "engine.pipeline.outbound.follow_ups:is_announced",
         Code("message.leaf('MSH', 9, 1) == ADT", "message.leaf('MSH', 9, 1) != ''"),
         ("pipeline/outbound/test_notices.py",),
     ),
@@ -131,7 +131,7 @@ BUGS: Final = (
     ),
     Bug(
         "a sender that omits the last byte waits until it gives up",
-        "engine.receive.timers:Timers.arm_by",
+        "engine.receive.conversation:Timers.arm_by",
         Code("timer.when() > moment", "timer.when() > moment + 3600"),
         ("receive/test_conversation.py",),
     ),

@@ -17,7 +17,7 @@ from engine import fault, garbage
 from engine.config.network import is_loopback
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
-from engine.http import server
+from engine.http import binding, server
 from engine.http.connection import ConnectionLimits
 from engine.http.tls import KeyPair, renew, server_context
 from engine.interchange.app.http.app import WORK, ServiceApp, create_app
@@ -99,7 +99,7 @@ def pair_of(tls: Tls | None) -> KeyPair | None:
 def bind(host: str, port: int) -> socket.socket:
     """Return a listening socket; StartError if the address cannot be bound."""
     try:
-        return server.bind(host, port, backlog=1024)
+        return binding.bind(host, port, backlog=1024)
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "name an address of this machine with --host")
         raise StartError(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error

@@ -12,7 +12,7 @@ from engine.deliver.destination import FhirDestination
 from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.abilities import Abilities
 from engine.errors import AdtEngineError
-from engine.journal.state.proving import proofs_in
+from engine.journal.state.memory import proofs_in
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.pipeline.configuration import Configuration
 from engine.pipeline.engine import destination_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.database.sqlite import library_fault
-from engine.journal.file.mount import Mount, mount_of
+from engine.journal.file.database import Mount, mount_of
 from engine.journal.file.reserve import free_bytes_kept
 from engine.ops.cli.examine.check import Check, CheckStatus, check
 

@@ -1,27 +1,74 @@
 """`adt-engine channels init`: a few questions, a checked channel file, and the command that comes next."""
 
+import ipaddress
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from types import GenericAlias
 from typing import Final
 
 import typer
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from engine.config.channel import Channel
 from engine.config.channels import read_channels
 from engine.config.schema import CHANNEL_FILES, schemas, write_schemas
 from engine.config.source import look, parse
 from engine.errors import ConfigurationError, Problem, UsageError
-from engine.ops.cli.init.certificate import DAYS, write_test_certificate
-from engine.ops.cli.init.questions import TEST, Answer, Answers, Prompt, questions, wrong
-from engine.ops.cli.init.text import channel_text
+from engine.ops.cli.init.text import TEST, Answer, Answers, Prompt, channel_text, questions, wrong
 from engine.pipeline.configuration import Files, examine
 from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Mappings
 from engine.terminal.table import NEGATIVE, note, print_json, print_line
+
+DAYS: Final = 30
+ADDRESSES: Final = ("127.0.0.1", "::1")
+
+
+def write_test_certificate(certificate: Path, key: Path, now: datetime) -> None:
+    """Write a certificate of this machine and its key (mode 0600), valid for 30 days; UsageError if one is there."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    made = _self_signed(private, now)
+    content = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for path, text in ((key, content), (certificate, made.public_bytes(Encoding.PEM))):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(text)
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be created ({error.strerror}): remove it, or use it with --tls files"
+            ) from error
+
+
+def _self_signed(private: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "adt-engine, for trying only")])
+    public = private.public_key()
+    names: list[x509.GeneralName] = [x509.DNSName(one) for one in dict.fromkeys(("localhost", socket.gethostname()))]
+    names += [x509.IPAddress(ipaddress.ip_address(one)) for one in ADDRESSES]
+    identifier = x509.SubjectKeyIdentifier.from_public_key(public)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(identifier, critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+        .sign(private, SHA256())
+    )
+
 
 SCHEMAS: Final = "schema"
 TEST_FILES: Final = "test-tls"

@@ -1,15 +1,179 @@
-"""A channel file as a person would write it, of answers: few keys, each with the reason for it."""
+"""The questions of `channels init` with their reasons and defaults, and the channel file that their answers make."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter, ValidationError
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination
+from engine.config.model import Step, field_at, words
+from engine.config.network import is_loopback
 from engine.config.schema import editor_line
 from engine.config.source import look, parse
 from engine.mapping.authoring.draft_text import quoted
-from engine.ops.cli.init.questions import BY_TOKEN, NO_TLS, SECRETS, TEST, Answer
+
+Answer = str | bool | list[str]
+Answers = Mapping[str, Answer]
+
+NO_TLS: Final = "none"
+FILES: Final = "files"
+TEST: Final = "test"
+TLS: Final = (NO_TLS, FILES, TEST)
+# The key that a kind of credentials has its secret in.
+SECRETS: Final[Mapping[str, str]] = {
+    "client_credentials": "client_secret",
+    "bearer": "token",
+    "private_key_jwt": "private_key",
+    "refresh_token": "refresh_token",
+}
+# Those that ask a token endpoint.
+BY_TOKEN: Final = frozenset(SECRETS) - {"bearer"}
+FIRST_PORT: Final = 2575
+ZONES: Final = "zoneinfo/"
+
+
+class Prompt(NamedTuple):
+    """One question. `path`: the key that is answered, whose model checks it; `default` None: it must be answered.
+
+    `kind`: a text, a list of texts, or yes and no. Questions whose `when` says no are not asked.
+    """
+
+    name: str
+    text: str
+    why: str
+    path: tuple[Step, ...]
+    default: Callable[[Answers], Answer | None]
+    when: Callable[[Answers], bool] = lambda _answers: True
+    kind: type = str
+
+    @property
+    def option(self) -> str:
+        """The option that answers it."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+def _is(value: Answer | None) -> Callable[[Answers], Answer | None]:
+    return lambda _answers: value
+
+
+def _here(answers: Answers) -> bool:
+    return is_loopback(str(answers["host"]))
+
+
+def _with_files(answers: Answers) -> bool:
+    return answers["tls"] == FILES
+
+
+def _by_token(answers: Answers) -> bool:
+    return answers["auth"] in BY_TOKEN
+
+
+def _token_url(answers: Answers) -> str | None:
+    """Return where the shipped service has its token endpoint; None for a base that is not laid out as its own."""
+    base = urlsplit(str(answers["base_url"]))
+    return f"{base.scheme}://{base.netloc}/oauth/token" if base.path.rstrip("/") in {"/fhir", "/fhir/R4"} else None
+
+
+def _zone(_answers: Answers) -> str:
+    """Return this machine's time zone, as far as its files say."""
+    name = str(Path("/etc/localtime").resolve()).partition(ZONES)[2]
+    return name if name and not fault_of(("timezone",), name) else "UTC"
+
+
+def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
+    """Return all questions, in their order; `ports` are those that other channels have."""
+    free = next(port for port in range(FIRST_PORT, 65_536) if port not in ports)
+    destination: tuple[Step, ...] = ("destinations", 0)
+    auth = (*destination, "auth")
+    return (
+        Prompt("name", "Name of the channel", "It names the file, and appears in pages, metrics and commands.",
+                 ("channel",), _is(None)),
+        Prompt("contact", "Whom to call about this feed", "It is shown with its alerts.", ("contact",), _is("")),
+        Prompt("host", "Address to listen on",
+                 "127.0.0.1 is for senders on this machine; 0.0.0.0 lets others in, by TLS and from listed networks.",
+                 ("listen", "mllp", "host"), _is("127.0.0.1")),
+        Prompt("port", "Port", "Where senders connect; the first from 2575 on that no other channel here has.",
+                 ("listen", "mllp", "port"), _is(str(free))),
+        Prompt("tls", f"TLS ({', '.join(TLS)})",
+                 "files: a certificate and key that you have; test: both are made now, self-signed, for trying only.",
+                 (), lambda answers: NO_TLS if _here(answers) else FILES),
+        Prompt("certificate", "Certificate chain (PEM)", "What the listener shows to senders.",
+                 ("listen", "mllp", "tls", "certificate"), _is(None), _with_files),
+        Prompt("key", "Private key of it (PEM)", "Readable by the engine's user only.",
+                 ("listen", "mllp", "tls", "key"), _is(None), _with_files),
+        Prompt("client_ca", "Authority of client certificates (PEM)",
+                 "With it only senders that show a certificate of that authority get in (mutual TLS); empty: all.",
+                 ("listen", "mllp", "tls", "client_ca"), _is(""), _with_files),
+        Prompt("allow", "Networks that may connect (CIDR)", "Anybody else is turned away before a byte is read.",
+                 ("allow",), lambda answers: ["127.0.0.0/8"] if _here(answers) else None, kind=list),
+        Prompt("source", "Senders (MSH-3|MSH-4)", "Messages of any other sender are refused; empty: all are taken.",
+                 ("sources",), _is([]), kind=list),
+        Prompt("timezone", "Time zone of the senders", "Of times without an offset: a wrong one shifts each visit.",
+                 ("timezone",), _zone),
+        Prompt("authority", "Assigning authorities (CX.4=identifier system)",
+                 "Whose numbers these are on the FHIR server, such as HOSP=https://mrn.hospital.example; =URI where "
+                 "CX.4 is empty. What is not listed gets a system of the engine's own.",
+                 ("authorities",), _is([]), kind=list),
+        Prompt("allow_merge", "May this feed merge patients?", "A40 and its family; otherwise they are refused.",
+                 ("allow_merge",), _is(value=False), kind=bool),
+        Prompt("mapping", "Mapping", "What messages become: adt for patients and visits, oru for results.",
+                 ("mapping",), _is("adt")),
+        Prompt("mode", "Mode (live, shadow)", "shadow does everything but the writes: for a look before going live.",
+                 ("mode",), _is("live")),
+        Prompt("destination", "Name of the FHIR server", "It appears in states, metrics and pages.",
+                 (*destination, "name"), _is("fhir")),
+        Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
+                 (*destination, "base_url"), _is(None)),
+        Prompt("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4")),
+        Prompt("auth", f"Credentials (none, {', '.join(SECRETS)})", "How that server knows the engine.",
+                 (*auth, "type"), _is("none")),
+        Prompt("token_url", "Token endpoint", "Where a token is got for these credentials.",
+                 (*auth, "token_url"), _token_url, _by_token),
+        Prompt("client_id", "The engine's name there", "As the server has registered it.",
+                 (*auth, "client_id"), _is("engine"), _by_token),
+        Prompt("secret", "Its secret (env:NAME or file:PATH)",
+                 "The file refers to it and never holds it: a variable, or a file of mode 0600.",
+                 (*auth, "client_secret"), _is("env:ENGINE_SECRET"), lambda answers: answers["auth"] != "none"),
+        Prompt("scope", "Scopes to ask for", "Separated by blanks; empty: what the server gives by itself.",
+                 (*auth, "scope"), _is("system/*.*"), _by_token),
+    )  # fmt: skip
+
+
+def fault_of(path: tuple[Step, ...], value: object) -> str:
+    """Return what is wrong with a value of a key of channel files, and what would do; empty where nothing is."""
+    field = field_at(Channel, path)
+    if field is None:
+        return ""
+    try:
+        TypeAdapter(field.rebuild_annotation()).validate_python(value)
+    except ValidationError as error:
+        found, expected = words(error.errors(include_url=False)[0], Channel)
+        return f"{found}; {expected}"
+    return ""
+
+
+def value_of(question: Prompt, answer: Answer) -> object:
+    """Return an answer as its key takes it: authorities as a map, a secret as its reference, no text as None."""
+    if question.name == "authority" and isinstance(answer, list):
+        return {name: system for name, _, system in (one.partition("=") for one in answer)}
+    if question.name == "secret":
+        kind, mark, place = str(answer).partition(":")
+        return {kind: place} if mark and kind in {"env", "file"} else answer
+    return None if question.name == "client_ca" and not answer else answer
+
+
+def wrong(question: Prompt, answer: Answer) -> str:
+    """Return what is wrong with an answer, and what would do; empty where nothing is."""
+    if question.name == "tls":
+        return "" if answer in TLS else f"found {str(answer)!r}; one of {', '.join(TLS)}"
+    if question.name == "authority" and isinstance(answer, list) and (bad := [one for one in answer if "=" not in one]):
+        return f"found {bad[0]!r}; NAME=URI, such as HOSP=https://mrn.hospital.example"
+    return fault_of(question.path, value_of(question, answer))
+
 
 # Criteria of the conditional create where the server finds nobody by identifiers that it has not seen.
 BY_DEMOGRAPHICS: Final = "demographics"

@@ -8,7 +8,7 @@ import typer
 from engine.fhir.json import JsonObject
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import read
-from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import FIELD
 from engine.ops.cli.mapping.mappings import MappingOf, channel_file, channel_in, folders_of
 from engine.ops.cli.mapping.page import Html, ReportSection, write_page
 from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft_mapping import Code
-from engine.mapping.authoring.feed import FeedSurvey, named_times, ranked
-from engine.mapping.authoring.shape import code_shown
-from engine.mapping.files.field import FIELD
+from engine.mapping.authoring.feed import FeedSurvey, code_shown, named_times, ranked
+from engine.mapping.files.overlay import FIELD
 from engine.ops.cli.mapping.page import ReportSection
 from engine.ops.views.answer import AnyJson
 

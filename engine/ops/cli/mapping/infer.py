@@ -17,10 +17,10 @@ from engine.mapping.authoring.draft_channel import authorities_of, draft, feed_n
 from engine.mapping.authoring.draft_mapping import UnmappedContent, ships
 from engine.mapping.authoring.feed import FeedSurvey, event_shown, read_sample
 from engine.mapping.compile import MappingSource, load
-from engine.ops.cli.mapping.below import messages_below
 from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, EventOutcomes, codes_of, report
 from engine.ops.cli.mapping.mappings import folders_of
 from engine.ops.cli.mapping.page import Html, cells, write_page
+from engine.ops.cli.mapping.traffic import messages_below
 from engine.terminal.options import AsJson, Mappings
 from engine.terminal.table import cell, note, output, print_json, print_line, table
 

@@ -16,14 +16,12 @@ from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of, read_cases, unreplaced
-from engine.mapping.authoring.expectation import rewrite
+from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of, read_cases, rewrite, unreplaced
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load, read
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
-from engine.ops.views.opinions import failed_cases, invalid
-from engine.ops.views.plans import line_of, words_of
+from engine.ops.views.plans import failed_cases, invalid, line_of, words_of
 from engine.pipeline.inbound.judgement import Judgement, judge, read_message
 from engine.terminal.options import CHANNELS, AsJson, Channels, MappingName, Mappings
 from engine.terminal.table import print_json

@@ -7,7 +7,7 @@ from engine.ops.operations.messages import PRIVATE, ListMessages, SearchMessages
 from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.reasons import reason_of, text_of
-from engine.ops.views.searching import FactsPage, RowPage
+from engine.ops.views.view import FactsPage, RowPage
 from engine.terminal.options import DATA, LIMIT, AsJson, Data
 from engine.terminal.table import NEGATIVE, cell, output, print_json, remark, table, utc
 

@@ -28,7 +28,7 @@ from engine.ops.operations.care import AnnounceBackup, PruneJournal
 from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.steps import end, steps
 from engine.ops.views.counts import by_rule
-from engine.pipeline.maintenance.pruning import rules_of
+from engine.pipeline.maintenance.journal import rules_of
 from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Data, Yes, agreed
 from engine.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 

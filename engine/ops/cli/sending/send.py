@@ -11,9 +11,8 @@ import typer
 
 from engine.errors import UsageError
 from engine.http.tls import client_context
-from engine.ops.sender.answer import BlockAnswer
 from engine.ops.sender.feed import read_placed
-from engine.ops.sender.line import send_messages
+from engine.ops.sender.line import BlockAnswer, send_messages
 from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, progress, table
 

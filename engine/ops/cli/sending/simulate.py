@@ -15,8 +15,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.ops.cli.sending.send import COLUMNS, Authority, Certificate, Connections, Timeout, far_end, row_of, trusted
-from engine.ops.sender.answer import BlockAnswer
-from engine.ops.sender.line import send_stream
+from engine.ops.sender.line import BlockAnswer, send_stream
 from engine.simulation.world import START, SimulatedMessage
 from engine.simulation.world import simulate as stream
 from engine.terminal.options import AsJson

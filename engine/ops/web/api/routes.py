@@ -9,8 +9,7 @@ import orjson
 from starlette.responses import Response
 
 from engine.ops.operations.operation import AnyOperation
-from engine.ops.web.api.addresses import ROOT, Endpoint, endpoints
-from engine.ops.web.api.openapi import described
+from engine.ops.web.api.openapi import ROOT, Endpoint, described, endpoints
 from engine.ops.web.body import read_json
 from engine.ops.web.call import WebCall, numbered
 from engine.ops.web.refusal import RefusedRequestError

@@ -14,8 +14,7 @@ from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import ReplayRun
 from engine.ops.views.reasons import reason_of
-from engine.ops.web.call import WebCall, go
-from engine.ops.web.names import names_of
+from engine.ops.web.call import WebCall, go, names_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 

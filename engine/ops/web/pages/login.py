@@ -1,4 +1,4 @@
-"""Coming in and leaving: set-up by a one-time token, log-in, the second factor, log-out."""
+"""Coming in, leaving and my account: set-up by a one-time token, log-in, second factor, password, log-out."""
 
 import re
 import secrets
@@ -7,14 +7,42 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.access.actor import Permission
+from engine.ops.access.actor import PERMITTED, Permission
+from engine.ops.access.entering import LoginRefusal, Session
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
-from engine.ops.access.session import LoginRefusal, Session
 from engine.ops.web.call import WebCall, go
 from engine.ops.web.headers import SESSION, VISITOR
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.security.passwords import SHORTEST, SHORTEST_WITH_TOTP
+
+
+async def _show(call: WebCall) -> Response:
+    return call.page("account.html", alarm="", permissions=sorted(PERMITTED[call.by.role]))
+
+
+async def _password(call: WebCall) -> Response:
+    """Set another password; all other sessions of the account end."""
+    old, new = call.form.get("old", ""), call.form.get("new", "")
+    if new != call.form.get("again", ""):
+        return _again(call, 422, "The two new passwords differ.")
+    found = await call.context.access.change_password(call.cookie, old, new, call.address)
+    if isinstance(found, LoginRefusal):
+        return _again(call, 429 if found.wait_seconds else 403, found.text)
+    answer = go("/account", "password")
+    call.context.cookies.set(answer, SESSION, found.cookie)
+    return answer
+
+
+async def _codes(call: WebCall) -> Response:
+    """Begin to set up one-time codes, for which the password must have been typed just now."""
+    call.confirmed()
+    return go("/second-factor")
+
+
+def _again(call: WebCall, status: int, alarm: str) -> Response:
+    return call.page("account.html", status, alarm=alarm, permissions=sorted(PERMITTED[call.by.role]))
+
 
 # What `users add` prints and `weakness` asks, as the set-up page says it.
 RULES: Final = {
@@ -137,4 +165,7 @@ ROUTES: Final = (
     Route("GET", "/second-factor", Free.ANYBODY, _show_second_factor),
     Route("POST", "/second-factor", Free.ANYBODY, _second_factor),
     Route("POST", "/log-out", Free.ANYBODY, _log_out),
+    Route("GET", "/account", Free.SIGNED_IN, _show),
+    Route("POST", "/account/password", Free.SIGNED_IN, _password),
+    Route("POST", "/account/codes", Free.SIGNED_IN, _codes),
 )

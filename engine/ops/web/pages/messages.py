@@ -9,13 +9,32 @@ from starlette.responses import Response
 from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.ops.access.actor import Permission
-from engine.ops.operations.messages import ListMessages, SearchMessages
-from engine.ops.views.searching import FactsPage, RowPage
+from engine.ops.operations.messages import ListCodeValues, ListMessages, ListUnmapped, SearchMessages
+from engine.ops.views.view import FactsPage, RowPage
 from engine.ops.web.call import WebCall, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
 from engine.terminal.table_file import as_csv
+
+SPANS: Final = ("24h", "7d", "30d")
+
+
+async def _show(call: WebCall) -> Response:
+    since = _since(call)
+    return call.page("codes.html", found=await call.perform(ListUnmapped, since=since), since=since, spans=SPANS)
+
+
+async def _values(call: WebCall) -> Response:
+    place, since = call.asked("place"), _since(call)
+    found = await call.perform(ListCodeValues, place=place, since=since)
+    return call.page("code_values.html", found=found, place=place, since=since)
+
+
+def _since(call: WebCall) -> str:
+    asked = call.asked("since")
+    return asked if asked in SPANS else SPANS[1]
+
 
 PAGE: Final = 50
 # What may stand in an address: links from other pages use it.
@@ -137,4 +156,6 @@ ROUTES: Final = (
     Route("POST", "/messages/search", Permission.METADATA, _search),
     Route("GET", "/live/messages", Permission.METADATA, _live),
     Route("POST", "/messages/export", Permission.METADATA, _export),
+    Route("GET", "/codes", Permission.METADATA, _show, label="Unmapped codes"),
+    Route("GET", "/codes/values", Permission.PHI, _values),
 )

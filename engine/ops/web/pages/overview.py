@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from engine.ops.access.actor import Permission
 from engine.ops.operations.alerts import AlertView, ListAlerts
@@ -14,7 +14,7 @@ from engine.ops.operations.channels import ListChannels
 from engine.ops.operations.destinations import ListDestinations, ResumeDestination, RetryDestination
 from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.messages import CountMessages, ShowCharts
-from engine.ops.views.charting import SPANS, Charts
+from engine.ops.views.counts import SPANS, Charts
 from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.charts import LineChart, chart, per_minute
 from engine.ops.web.pages.login import home_of
@@ -23,6 +23,12 @@ from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
 from engine.ops.web.strip import severity, strip, troubles
 from engine.ops.web.wording import moment_of
+
+
+async def _counts(call: WebCall) -> Response:
+    call.held = await call.context.tally.held(call.context.engine)
+    return HTMLResponse(call.part("parts/counts.html"))
+
 
 MOST_HELD: Final = 8
 MOST_DESTINATIONS: Final = 8
@@ -126,10 +132,13 @@ def _sum(times: Sequence[datetime], series: Iterable[Sequence[int]]) -> list[int
 
 
 _DONE: Final = {"to": "/overview", "notice": "channel"}
+
+
 ROUTES: Final = (
     Route("GET", "/", Free.SIGNED_IN, _home),
     Route("GET", "/overview", Permission.METADATA, _show, label="Overview"),
     Route("GET", "/live/overview", Permission.METADATA, _live),
     form("/overview/retry", RetryDestination, "destination", to="/overview", notice="tried"),
     form("/overview/resume", ResumeDestination, "destination", **_DONE),
+    Route("GET", "/live/menu", Permission.METADATA, _counts),
 )

@@ -15,8 +15,7 @@ from cryptography import x509
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.config.source import look, parse
-from engine.ops.cli.init.questions import Answer, fault_of, questions, wrong
-from engine.ops.cli.init.text import channel_text
+from engine.ops.cli.init.text import Answer, channel_text, fault_of, questions, wrong
 from tests.config.test_schema import both
 from tests.config.test_schema import wrong as underlined
 from tests.interchange.nursery import ran

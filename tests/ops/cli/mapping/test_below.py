@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from engine.errors import UsageError
-from engine.ops.cli.mapping.below import messages_below
 from engine.ops.cli.mapping.mappings import messages_of
 from engine.ops.cli.mapping.page import ReportSection, page
+from engine.ops.cli.mapping.traffic import messages_below
 from tests.ops.command import group
 
 app = group("mappings")

@@ -284,7 +284,7 @@ def test_an_offline_command_reads_no_server() -> None:
     code = (
         "import sys\nfrom engine.__main__ import app\n"
         "app(['mappings', 'check'], standalone_mode=False)\n"
-        "assert not {'twisted', 'uvicorn', 'fhir.resources', 'engine.ops.cli.running.run'} & set(sys.modules)"
+        "assert not {'twisted', 'uvicorn', 'fhir.resources', 'engine.ops.cli.run'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

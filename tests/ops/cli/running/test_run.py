@@ -43,9 +43,9 @@ async def engine(tmp_path: Path) -> AsyncIterator[Program]:
 def test_an_engine_listens_before_it_reads_the_rest() -> None:
     """Pages and operations are read after the start, so that senders wait half as long; what it never needs is not."""
     code = (
-        "import sys, engine.ops.cli.running.run\n"
+        "import sys, engine.ops.cli.run\n"
         f"early = {LATER | NEVER} & set(sys.modules)\n"
-        "import engine.ops.cli.running.surfaces\n"
+        "import engine.ops.cli.surfaces\n"
         f"needless = {NEVER} & set(sys.modules)\n"
         "assert not early | needless, (early, needless)"
     )

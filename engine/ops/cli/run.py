@@ -19,7 +19,7 @@ from engine.database.sqlite import SqliteError
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
 from engine.journal.file.database import refuse_vanished
 from engine.journal.opening import address_of
-from engine.ops.access.known_keys import keys_of
+from engine.ops.access.keys import keys_of
 from engine.ops.audit.trail import AuditTrail
 from engine.ops.terminal.address import database_address
 from engine.ops.web.listener import PagesListener, bind, pages_listener
@@ -144,7 +144,7 @@ async def _serve(
 
 def _surfaces() -> Surfaces:
     """Return what runs with an engine; it is imported while messages come in already."""
-    from engine.ops.cli.running.surfaces import surfaces  # noqa: PLC0415 - nothing of it is needed to listen
+    from engine.ops.cli.surfaces import surfaces  # noqa: PLC0415 - nothing of it is needed to listen
 
     return surfaces
 

@@ -8,11 +8,9 @@ from collections.abc import AsyncIterator
 from engine.clock import now
 from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
-from engine.ops.audit.anchoring import Anchoring, watched
-from engine.ops.audit.anchors import Anchors
+from engine.ops.audit.anchors import Anchoring, Anchors, watched
 from engine.ops.audit.trail import AuditTrail
-from engine.ops.background.indexing import indexed
-from engine.ops.background.watching import watching
+from engine.ops.background import indexed, watching
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
 from engine.ops.socket.admin import serving
@@ -20,9 +18,7 @@ from engine.ops.web.listener import PagesListener
 from engine.ops.web.server import pages
 from engine.pipeline.engine import Engine
 from engine.pipeline.feed import charsets_of
-from engine.pipeline.maintenance.checking import checked
-from engine.pipeline.maintenance.pruning import pruning
-from engine.pipeline.maintenance.rolling import rolled_up
+from engine.pipeline.maintenance.journal import checked, pruning, rolled_up
 
 
 @contextlib.asynccontextmanager

@@ -1,15 +1,20 @@
-"""Checks that the Patient's file writes an identity under the system by which a channel searches it.
+"""Checks that the Patient's file writes an identity as a channel searches it: by its number, under its system.
 
 The channel defines that system (`authorities`, else `base_uri`). No search finds a number that the file writes under
 another one, a constant of its own: the next message is held, or creates a second chart.
+
+A patient is searched by the numbers of `identity.from` as sent. No search finds a number that is written in another
+form (`CX.1 | strip-start(0)`): the next message is held, or creates a second chart.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any, Final, NamedTuple
 
 from engine.config.model import folded
 from engine.errors import Problem
-from engine.mapping.files.document import Documents, Problems
+from engine.mapping.files.document import Document, Documents, Problems
+from engine.mapping.files.overlay import Key
+from engine.mapping.files.reference import listed
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.expression import (
     Alternative,
@@ -22,10 +27,99 @@ from engine.mapping.language.expression import (
     SegmentPath,
     Term,
     parse_condition,
+    parse_expression,
 )
 from engine.mapping.language.identifier import MERGED, IdentityRules
 from engine.mapping.subject.events import make_event_table
-from engine.mapping.subject.identity_entries import VALUE, IdentityTemplate, Place, alternatives, identity_entries
+
+IDENTIFIER: Final = "identifier"
+VALUE: Final = "value"
+SECTIONS: Final = ("elements", "merged")
+Place = tuple[Key, ...]
+
+
+class IdentityTemplate(NamedTuple):
+    """The template of an identifier: its file and place there, its field, and its parts.
+
+    `calls`: the entry of the Patient's file that names the data type of this template; else the entry itself.
+    """
+
+    document: Document
+    path: Place
+    source: str
+    parts: Mapping[str, Any]
+    calls: Mapping[str, Any]
+
+
+def identity_entries(
+    patient: Document, datatypes: Mapping[str, Document], fields: Set[str]
+) -> Iterator[IdentityTemplate]:
+    """Yield the templates of identifiers of these fields: entries, and the data types that they name."""
+    for section in SECTIONS:
+        entries = (patient.value.get(section) or {}).get(IDENTIFIER)
+        for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+            if not isinstance(entry, dict):
+                continue
+            path: Place = (section, IDENTIFIER, number) if isinstance(entries, list) else (section, IDENTIFIER)
+            sources = [one for one in listed(entry.get("each")) if one in fields]
+            for source in sources or sorted(_read(entry.get(VALUE)) & fields):
+                yield IdentityTemplate(patient, path, source, entry, entry)
+            type_ = datatypes.get(str(entry.get("as") or ""))
+            elements = type_.value.get("elements") if type_ is not None else None
+            if type_ is not None and isinstance(elements, dict):
+                yield from [IdentityTemplate(type_, ("elements",), source, elements, entry) for source in sources]
+
+
+def alternatives(value: Any) -> list[Alternative]:
+    """Return the alternatives of a value, one expression or a list of them; none if it is invalid."""
+    if isinstance(value, dict):
+        return alternatives(value.get("first"))
+    if isinstance(value, list):
+        return [one for part in value for one in alternatives(part)]
+    try:
+        return list(parse_expression(value)) if isinstance(value, str) else []
+    except ExpressionError:
+        return []  # reported when it is compiled
+
+
+def _read(value: Any) -> set[str]:
+    """Return the fields that a value is read from."""
+    heads = [one.head for one in alternatives(value)]
+    return {f"{one.segment}-{one.field}" for one in heads if isinstance(one, SegmentPath)}
+
+
+# Functions that leave a number unchanged, or make nothing of it.
+UNCHANGED: Final = "identifier-value"
+
+
+def check_identity_values(
+    patient: Document, datatypes: Mapping[str, Document], rules: IdentityRules, problems: Problems
+) -> None:
+    """Note each line that writes another value of an identity than the searched one."""
+    fields = {*rules.fields, *rules.named, *(MERGED[one] for one in rules.fields if one in MERGED)}
+    reported: set[tuple[str, tuple[Key, ...]]] = set()
+    for document, path, source, parts, _ in identity_entries(patient, datatypes, fields):
+        wrong, at = _value_changed(parts.get(VALUE)), (*path, VALUE)
+        if wrong and (document.name, at) not in reported:
+            reported.add((document.name, at))
+            found = f"{wrong!r} as the value of {source}, by which patients are searched as it came"
+            expected = f"write CX.1 | {UNCHANGED}; of {source} no other function can be used here"
+            problems.add(document, at, found, expected)
+
+
+def _value_changed(value: Any) -> str:
+    """Return the alternative that does not write the number itself; empty if all do."""
+    return next((str(one) for one in alternatives(value) if not _is_as_it_came(one)), "")
+
+
+def _is_as_it_came(one: Alternative) -> bool:
+    head = one.head
+    if isinstance(head, Constant) or head.component > 1 or head.subcomponent > 1:
+        return False
+    if isinstance(head, RepetitionPath) and head.type_ != "CX" and head.component == 0:
+        return False
+    return all(stage.name == UNCHANGED for stage in one.stages if isinstance(stage, FunctionCall))
+
 
 PATIENT: Final = "Patient"
 SYSTEM: Final = "system"

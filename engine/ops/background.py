@@ -1,10 +1,11 @@
-"""The webhook of alerts: each that opens or clears is sent as JSON, in order, with a bounded number of retries."""
+"""Work next to the pipeline in the engine's process: the watch, the webhook of alerts, the index of words."""
 
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,15 +14,42 @@ import orjson
 from engine import telemetry
 from engine.config.alerting import Webhook
 from engine.deliver.wire.client import FhirClient
-from engine.errors import AdtEngineError
+from engine.errors import AdtEngineError, place_of
+from engine.journal.read.texts import Texts
+from engine.journal.state.alerting import Alert
+from engine.ops.access.access import Access
+from engine.ops.audit.anchors import Anchoring
+from engine.ops.operations.alerts import alert_view
+from engine.pipeline.alerts.kind import AlertKind
+from engine.pipeline.engine import Engine
+from engine.pipeline.maintenance.watch import Watch
+
+_log = telemetry.logger()
+
+
+@contextlib.asynccontextmanager
+async def indexed(folder: Path, charsets: Callable[[], Mapping[str, str]]) -> AsyncIterator[None]:
+    """Keep the words of a folder's messages indexed, in a thread; searching works without, only slower.
+
+    `charsets`: those of the channels now, in which messages are read whose MSH-18 is empty.
+    """
+    texts = Texts(folder, _failed, charsets)
+    texts.start()
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(texts.stop)
+
+
+def _failed(error: BaseException) -> None:
+    _log.error("words not indexed", error=type(error).__name__, point=place_of(error))
+
 
 MOST_WAITING: Final = 100
 TRIES: Final = 6
 FIRST_SECONDS: Final = 1.0
 MOST_SECONDS: Final = 60.0
 ANSWER_BYTES: Final = 65_536
-
-_log = telemetry.logger()
 
 
 class Hook:
@@ -105,3 +133,35 @@ async def _posted(webhook: Webhook, content: bytes) -> str:
         with contextlib.suppress(AdtEngineError):
             await client.close()
     return "" if 200 <= answer.status < 300 else f"http-{answer.status}"
+
+
+def turned_away(access: Access) -> dict[AlertKind, int]:
+    """Return how many were refused at the entrance since the start, by the alert that many of them open."""
+    attempts = access.attempts
+    return {AlertKind.LOG_IN_FAILURES: attempts.refused_log_ins, AlertKind.TOKEN_FAILURES: attempts.refused_tokens}
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    engine: Engine, access: Access, anchoring: Anchoring, certificate: Path | None = None
+) -> AsyncIterator[Watch]:
+    """Check an engine at intervals until closed; alerts go to the log, the page and the webhook.
+
+    `certificate`: the file of the operators' pages' own.
+    """
+    hook = Hook(lambda: engine.alerting.webhook)
+    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing, certificate)
+
+    def announce(alert: Alert) -> None:
+        event = {"event": "cleared" if alert.cleared_at else "opened"}
+        hook.put(event | alert_view(engine, alert).model_dump(mode="json"))
+
+    engine.alerts.listeners.append(announce)
+    tasks = [asyncio.create_task(watch.run()), asyncio.create_task(hook.run())]
+    try:
+        yield watch
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        engine.alerts.listeners.remove(announce)
