@@ -52,7 +52,7 @@ HOMES = {
     "hl7": ("mllp/",),
     "httpx": ("deliver/wire/client.py", "deliver/wire/transport.py", "interchange/kernel/outbound.py"),
     "aiohttp": ("deliver/wire/client.py", "deliver/wire/transport.py"),
-    "uvicorn": ("http/", "interchange/app/http/process.py"),
+    "uvicorn": ("http/", "interchange/app/process.py"),
     "httptools": ("deliver/wire/client.py", "deliver/wire/transport.py", "http/connection.py"),
     "psycopg": ("database/postgresql.py",),
     "sqlite3": ("database/sqlite.py", "journal/", "interchange/store/"),

@@ -221,7 +221,8 @@ def test_the_test_command_of_ci_is_the_readmes() -> None:
 
 def test_every_log_line_of_the_service_is_on_its_page() -> None:
     """Whoever is on call finds each event of the service's log, with what to do."""
-    sources = [file.read_text() for file in (ROOT / "engine/interchange").glob("*/http/*.py")]
+    service = ROOT / "engine/interchange"
+    sources = [file.read_text() for file in (*service.glob("app/*.py"), *service.glob("web/http/*.py"))]
     events = {name for text in sources for name in re.findall(r'logger\(\)\.\w+\(\s*"([^"]+)"', text)}
     assert len(events) > 8
     assert [name for name in events if f"`{name}`" not in TEXTS[SERVICE.parent / "docs/fhir-service.md"]] == []

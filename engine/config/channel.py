@@ -1,4 +1,4 @@
-"""A channel file as a frozen value: one feed, its door, its policies and its destinations."""
+"""A channel file as a frozen value: one feed, its door, filters, retention and destinations."""
 
 import re
 from collections.abc import Iterable, Iterator

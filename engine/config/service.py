@@ -1,4 +1,4 @@
-"""The interchange service's configuration as a frozen value: environment, addresses, tenants, clients and limits."""
+"""The service's configuration as a frozen value: addresses, tenants, clients, limits; and what a reload may change."""
 
 import re
 from collections.abc import Iterator

@@ -14,11 +14,11 @@ from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.dispatch import Dispatch
+from engine.pipeline.feed import PipelineContext
 from engine.pipeline.inbound.outcomes import EntryOutcome
 from engine.pipeline.listeners import Listeners
 from engine.pipeline.nodes import keep_newest
 from engine.pipeline.repair.bulk_replay import BulkReplays
-from engine.pipeline.shared import PipelineContext
 
 # How often a node keeps at the latest what it has recorded last.
 KEEP_SECONDS: Final = 2.0

@@ -20,7 +20,7 @@ from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
 from engine.mapping.subject.subject import Disposition
 from engine.pipeline.alerts.kind import PauseReason
-from engine.pipeline.feed import Feed
+from engine.pipeline.feed import Feed, PipelineContext
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import EntryOutcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
@@ -30,7 +30,6 @@ from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle
-from engine.pipeline.shared import PipelineContext
 
 MOST_LATER: Final = 20
 DAMAGED: Final = "body-damaged"

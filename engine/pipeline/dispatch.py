@@ -24,12 +24,12 @@ from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import memory
 from engine.pipeline.delivery_worker import DeliveryWorker
+from engine.pipeline.feed import PipelineContext
 from engine.pipeline.outbound.destination_health import DestinationHealth, HealthState
 from engine.pipeline.outbound.follow_ups import LookUps, Notices
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.prefetch_buffer import PrefetchBuffer
 from engine.pipeline.outbound.throttle import DeliveryThrottle
-from engine.pipeline.shared import PipelineContext
 
 IDLE_SECONDS: Final = 30.0
 LEAST_SECONDS: Final = 0.01

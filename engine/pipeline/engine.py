@@ -22,7 +22,7 @@ from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, ExaminedConfiguration, Files, examine
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.feed import Feeds, charsets_of, feeds_of
+from engine.pipeline.feed import Feeds, PipelineContext, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -36,7 +36,6 @@ from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.pipeline.publication import Publication, PublicationState, put, put_back, recover, settle
 from engine.pipeline.repair.bulk_replay import BulkReplays
 from engine.pipeline.repair.entry_operations import EntryOperations
-from engine.pipeline.shared import PipelineContext
 from engine.pipeline.worker import Worker
 
 _log = telemetry.logger()

@@ -1,10 +1,17 @@
-"""A feed: a channel with the mapping that is in force for it now."""
+"""A feed (a channel with the mapping in force for it), and what all listeners and dispatches of an engine share."""
 
+from collections.abc import Callable
 from collections.abc import Mapping as Table
 from dataclasses import dataclass
+from datetime import datetime
 
 from engine.config.channel import Channel
 from engine.mapping.compile import Mapping
+from engine.pipeline.inbound.handover import Handover
+from engine.pipeline.inbound.merge_limit import MergeRateLimiter
+from engine.pipeline.inbound.outcomes import Outcomes
+from engine.pipeline.outbound.pauses import Pauses
+from engine.pipeline.outbound.timekeeping import Timekeeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +43,16 @@ def feeds_of(channels: Table[str, Channel], mappings: Table[str, Mapping]) -> Fe
 def charsets_of(feeds: Feeds) -> dict[str, str]:
     """Return the character set that holds on each channel where MSH-18 is empty."""
     return {name: feed.channel.charset for name, feed in feeds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineContext:
+    """What the listeners and the dispatches of one engine have in common."""
+
+    feeds: Feeds
+    handover: Handover
+    outcomes: Outcomes
+    pauses: Pauses
+    merges: MergeRateLimiter
+    clock: Callable[[], datetime]
+    time: Timekeeper

@@ -22,13 +22,12 @@ from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.journal.read.backlog import DestinationResult
-from engine.pipeline.feed import Feed
+from engine.pipeline.feed import Feed, PipelineContext
 from engine.pipeline.inbound.application import AckBuilder, Awaited, application_ack, standing
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.pipeline.inbound.outcomes import EntryOutcome
-from engine.pipeline.shared import PipelineContext
 from engine.receive.batch import Batch, pack_replies, unpack
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import BlockReply, Peer

@@ -1,4 +1,4 @@
-"""The simulated hospital: its beds, its doctors, and the numbers that it gives out."""
+"""The simulated hospital: its beds, its doctors, the numbers that it gives out, and its sending systems."""
 
 from dataclasses import dataclass
 from random import Random

@@ -1,4 +1,4 @@
-"""The simulated world: everybody's course of events, woven into one stream in order of time."""
+"""The simulated world: everybody's course of events in one stream in order of time, and its messages written."""
 
 import heapq
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ from typing import Any, Final
 from engine import garbage
 from engine.config.service import Tenant
 from engine.fhir.schema import FhirVersion
-from engine.interchange.app.http.app import create_app
+from engine.interchange.app.application import create_app
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from engine.interchange.clinical.synthetic.chart import transaction as bundle_of
 from engine.interchange.kernel.exact import write_json

@@ -26,8 +26,7 @@ import httpx
 import orjson
 import psutil
 
-from engine.interchange.orders.order import with_status
-from engine.interchange.orders.status import OrderStatus
+from engine.interchange.orders.order import OrderStatus, with_status
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction

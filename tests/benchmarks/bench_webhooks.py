@@ -27,8 +27,8 @@ from typing import Any, Final
 import trustme
 
 from engine.config.service import Webhooks
-from engine.interchange.app.http.app import ServiceApp, create_app
-from engine.interchange.store.subscription import Subscribed, put_subscription
+from engine.interchange.app.application import ServiceApp, create_app
+from engine.interchange.store.notification import Subscribed, put_subscription
 from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.bench_interchange import person, show
 from tests.interchange.kit import Running, configuration, running, secret_file

@@ -87,7 +87,7 @@ def test_a_type_without_a_model_has_no_second_opinion() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["engine.ops.cli.run", "engine.interchange.app.commands.serving", "engine.ops.cli.mapping.mappings"],
+    ["engine.ops.cli.run", "engine.interchange.app.commands.administration", "engine.ops.cli.mapping.mappings"],
 )
 def test_who_runs_long_does_not_import_the_models(module: str) -> None:
     """fhir.resources takes a second and 25 MB: the engine, the service and `mappings check` start without it."""

@@ -10,7 +10,7 @@ from argon2 import PasswordHasher
 
 from engine.config.account import Client, Role, User
 from engine.config.secret import Secret
-from engine.interchange.tokens.oauth.code import challenge_of
+from engine.interchange.tokens.code import challenge_of
 from tests.interchange.kit import Running
 
 PASSWORD = "correct horse battery"

@@ -14,8 +14,8 @@ from typing import Any
 
 from engine.config.service import ServiceConfiguration
 from engine.config.source import scan, validate
-from engine.interchange.app.http.app import WORK as WORKS
-from engine.interchange.app.http.process import serve
+from engine.interchange.app.application import WORK as WORKS
+from engine.interchange.app.process import serve
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
@@ -23,7 +23,7 @@ from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
 from engine.interchange.web.http import route
 from engine.telemetry import configure
 from engine.terminal.faults import arm_as_asked

@@ -16,7 +16,7 @@ from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.store.job import AsyncJob
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.tokens.vault import Principal
 from tests.interchange.kit import CLIENTS, Inside, Running
 
 # Who may carry out the operation may read the handle: this one is for clinicians, by GET and POST.

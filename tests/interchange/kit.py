@@ -23,12 +23,11 @@ from engine.clock import now
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.config.service import Environment, ServiceConfiguration, Tenant
-from engine.interchange.app.http.app import WORK, ServiceApp, create_app, new_token
-from engine.interchange.app.http.process import at_port, bind, serve_with_jobs, uvicorn_server
+from engine.interchange.app.application import WORK, ServiceApp, create_app, new_token
+from engine.interchange.app.process import at_port, bind, serve_with_jobs, uvicorn_server
 from engine.interchange.jobs.job import Work
 from engine.interchange.store.place import Place, place_of
-from engine.interchange.tokens.oauth.local import issue_locally
-from engine.interchange.tokens.oauth.vault import Issued
+from engine.interchange.tokens.vault import Issued, issue_locally
 from tests.interchange.lines import shared_client
 from tests.interchange.places import place, url_of
 from tests.interchange.process import FORKED, Process, started

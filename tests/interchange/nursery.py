@@ -167,7 +167,7 @@ def tend() -> None:
     tables = (__main__.Commands.table, interchange.COMMANDS)
     for place in (place for table in tables for one in table.values() for place in one.places()):
         import_module(place.partition(":")[0])
-    import_module("engine.interchange.app.commands.serving")
+    import_module("engine.interchange.app.commands.administration")
     import_module("engine.ops.cli.run")
     # Each engine would read the eighty files that ship anew; a text that a test changes is read as ever.
     remember_shipped()

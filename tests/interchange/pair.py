@@ -6,7 +6,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from engine.interchange.core.audit.trail import verify_log
+from engine.interchange.core.audit.recorder import verify_log
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import Outside, Running, running

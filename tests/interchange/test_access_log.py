@@ -19,7 +19,7 @@ from engine.config.secret import Secret
 from engine.interchange.store.access import faults
 from engine.interchange.store.place import open_known as open_place
 from engine.interchange.store.sqlite import open_known
-from engine.interchange.tokens.oauth.scope import allows, covers
+from engine.interchange.tokens.scope import allows, covers
 from tests.interchange.kit import (
     SECRET,
     Inside,

@@ -18,7 +18,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from engine.config.account import JWT_BEARER, Client, PublicKeys, Role
 from engine.config.secret import Secret
-from engine.interchange.tokens.oauth.assertion import TYPE
+from engine.interchange.tokens.assertion import TYPE
 from tests.interchange.browser import USERS, portal
 from tests.interchange.kit import SECRET, Running, running, secret_file
 

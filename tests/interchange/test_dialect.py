@@ -20,18 +20,16 @@ from engine.database.postgresql import PostgresqlConnection
 from engine.database.postgresql import connect as connect_postgresql
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.reading import page_statement, total_statement
-from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.parameters import ChartPart
+from engine.interchange.rest.everything import ChartPart, chart_keys, records
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
-from engine.interchange.rest.resource.chain import linked_criteria
+from engine.interchange.rest.resource.search import linked_criteria
 from engine.interchange.store import query
 from engine.interchange.store.access import append
 from engine.interchange.store.index import ADD_STRING
 from engine.interchange.store.postgresql_steps import ALL_STEPS, REMEMBER
 from engine.interchange.store.schema import STEPS, statements, statements_of
-from engine.interchange.store.search.criterion import Parameter, ParameterKind, SearchQuery
+from engine.interchange.store.search.criterion import ORDERED, Parameter, ParameterKind, SearchQuery, parse_sort
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.search.sort import ORDERED, parse_sort
 from engine.interchange.store.sqlite import connect, prepare
 from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import MRN, patient, record_number

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.parameters import ChartPart, read_question
+from engine.interchange.rest.everything import ChartPart, chart_keys, read_question, records
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import StoredVersion, Transaction

@@ -10,8 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from engine.interchange.rest.everything import chart as chart_module
-from engine.interchange.rest.everything import operation
+from engine.interchange.rest import everything as chart_module
 from engine.interchange.store import continuation
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.chart import everything, named, next_path, pages, put, resources, rich_chart, to
@@ -255,14 +254,14 @@ def test_others_are_served_meanwhile(inside: Inside, monkeypatch: pytest.MonkeyP
     """C-318: while a large chart is gathered, other requests are answered."""
     patient_id = inside.create()["id"]
     begun, go = threading.Event(), threading.Event()
-    gather = operation.chart_keys
+    gather = chart_module.chart_keys
 
     def gather_slowly(*given: Any) -> tuple[int, ...]:
         begun.set()
         assert go.wait(60)
         return gather(*given)
 
-    monkeypatch.setattr(operation, "chart_keys", gather_slowly)
+    monkeypatch.setattr(chart_module, "chart_keys", gather_slowly)
     answers: list[int] = []
     path = f"/fhir/R4/Patient/{patient_id}/$everything"
     asking = threading.Thread(target=lambda: answers.append(inside.ask("GET", path).status_code))

@@ -15,7 +15,7 @@ from engine import fault
 from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
 from engine.errors import StartError
-from engine.interchange.app.http.process import check_open_line
+from engine.interchange.app.process import check_open_line
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.access import faults
 from engine.interchange.store.sqlite import open_known

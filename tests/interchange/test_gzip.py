@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.interchange.web.http.gzip import BombError, expand, takes_gzip
+from engine.interchange.web.http.wire import BombError, expand, takes_gzip
 from tests.interchange.kit import Running, issue, patient, running
 
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}

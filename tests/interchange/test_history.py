@@ -12,7 +12,7 @@ import pytest
 
 from engine.config.service import History, Tenant
 from engine.fhir.versions.names import name_in
-from engine.interchange.rest.history.retention import kept_since, take_old
+from engine.interchange.rest.history import kept_since, take_old
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store.history import (
     HistorySpan,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
-from engine.interchange.store import in_order
+from engine.interchange.store import query as store_query
 from engine.interchange.store.query import find, page_statement
 from engine.interchange.store.search.criterion import Rank, SearchQuery
 from engine.interchange.store.search.parse import parse_search
@@ -137,7 +137,7 @@ def test_the_same_as_a_look_at_each(
     search = asked("&".join(f"{name}={value}" for name, value in query.items()))
     wanted = [f"o{n}" for n in range(ORDERS) if all(holds(n, name, value) for name, value in query.items())]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(in_order, "FEW", few)
+        patch.setattr(store_query, "FEW", few)
         found = find(transaction, search, count=count, offset=offset)
         assert ([one.id for one in found.records], found.total) == (wanted[offset : offset + count], len(wanted))
         assert found.more == (count > 0 and len(wanted) > offset + count)
@@ -159,10 +159,10 @@ def test_the_same_as_a_look_at_each(
 )
 def test_a_page_is_read_no_further(transaction: Transaction, query: str) -> None:
     """C-411: nothing is sorted and no list of keys is made: walks along indexes are merged, and end with the page."""
-    found = in_order.walks(transaction, asked(query))
+    found = store_query.walks(transaction, asked(query))
     assert found
     for after in (0, 7):
-        text, arguments = in_order.page_in_order(found, after)
+        text, arguments = store_query.page_in_order(found, after)
         steps = [row[3] for row in transaction.connection.execute(f"EXPLAIN QUERY PLAN {text}", (*arguments, 21, 0))]
         assert not [one for one in steps if "TEMP B-TREE" in one or "SCAN" in one or "LIST" in one], steps
         assert all("COVERING INDEX" in one or "PRIMARY KEY" in one for one in steps if "SEARCH" in one), steps
@@ -184,16 +184,16 @@ def test_a_page_is_read_no_further(transaction: Transaction, query: str) -> None
 )
 def test_what_few_have_leads(transaction: Transaction, monkeypatch: pytest.MonkeyPatch, query: str, leads: str) -> None:
     """C-411: how many have a value is measured, so that a rare one is not looked for among all that have another."""
-    monkeypatch.setattr(in_order, "FEW", 20)
-    found = in_order.measured(transaction, asked(query))
+    monkeypatch.setattr(store_query, "FEW", 20)
+    found = store_query.measured(transaction, asked(query))
     assert min(found.criteria, key=lambda one: one.rank).parameter.name == leads
 
 
 def test_what_is_selective_is_let_be(transaction: Transaction) -> None:
     """A search by patient is not measured; one of many alternatives, or by the time of change, has no walks."""
     search = asked("patient=p1&status=completed")
-    assert in_order.measured(transaction, search) is search
+    assert store_query.measured(transaction, search) is search
     assert search.criteria[0].rank is Rank.ONE
-    many = ",".join(f"urn:{number}|completed" for number in range(in_order.MOST_WALKS + 1))
-    for query in ("patient=p1&status=completed", f"status={many}", "status=completed&_lastUpdated=gt2020"):
-        assert in_order.walks(transaction, asked(query)) == ()
+    many = ",".join(f"urn:{number}|completed" for number in range(store_query.MOST_WALKS + 1))
+    for text in ("patient=p1&status=completed", f"status={many}", "status=completed&_lastUpdated=gt2020"):
+        assert store_query.walks(transaction, asked(text)) == ()

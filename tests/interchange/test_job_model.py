@@ -19,13 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.config.service import Jobs
-from engine.interchange.app.http.app import ServiceApp, create_app
+from engine.interchange.app.application import ServiceApp, create_app
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import JobFailedError, JobResult, Report
 from engine.interchange.jobs.overview import cancel_job, list_jobs
-from engine.interchange.jobs.runner import MOST_CRASHES
-from engine.interchange.jobs.turns import Last, RunningJob, next_job
+from engine.interchange.jobs.runner import MOST_CRASHES, Last, RunningJob, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
 from engine.interchange.store.job import AsyncJob, NextJob
 from engine.interchange.store.transaction import Transaction

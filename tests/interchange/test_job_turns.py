@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.service import Jobs
-from engine.interchange.jobs.turns import Last, RunningJob, next_job
+from engine.interchange.jobs.runner import Last, RunningJob, next_job
 from engine.interchange.store.job import NextJob
 
 TENANTS, KINDS = ("a", "b", "c"), ("export", "retrieve")

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.app.http import process
+from engine.interchange.app import process
 from engine.interchange.rest.resource import draft
 from engine.interchange.web.http import fhir_endpoint
 from tests.interchange.kit import Inside, Running, issue, patient, running, running_inside

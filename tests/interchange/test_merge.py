@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.rest.merge.effect import merge
-from engine.interchange.rest.merge.pair import MergePair
+from engine.interchange.rest.merge import MergePair, merge
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction

@@ -11,9 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.rest.merge.effect import merge
-from engine.interchange.rest.merge.order import MergeOrder, MergeSide
-from engine.interchange.rest.merge.pair import find_pair
+from engine.interchange.rest.merge import MergeOrder, MergeSide, find_pair, merge
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.index import ReferenceRow

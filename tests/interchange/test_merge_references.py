@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.rest.merge import effect
-from engine.interchange.rest.merge.effect import merge
-from engine.interchange.rest.merge.pair import MergePair
+from engine.interchange.rest import merge as rest_merge
+from engine.interchange.rest.merge import MergePair, merge
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -189,7 +188,7 @@ def shelf(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("holder", "step"),
-    [(Transaction, "rewrite"), (effect, "redirected"), (Transaction, "update"), (Transaction, "retire")],
+    [(Transaction, "rewrite"), (rest_merge, "redirected"), (Transaction, "update"), (Transaction, "retire")],
 )
 def test_a_merge_that_fails_midway_changes_nothing(
     shelf: Store, monkeypatch: pytest.MonkeyPatch, holder: Any, step: str

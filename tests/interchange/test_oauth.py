@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.interchange.tokens.oauth.scope import allows, covers, granted, right
-from engine.interchange.tokens.oauth.vault import Bearer
+from engine.interchange.tokens.scope import allows, covers, granted, right
+from engine.interchange.tokens.vault import Bearer
 from tests.interchange.kit import SECRET, Inside, Outside, Running, issue, running
 
 CREDENTIALS = {"client_id": "physician", "client_secret": SECRET}

@@ -13,7 +13,7 @@ import trustme
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.database.sqlite import SqliteError
 from engine.errors import StartError
-from engine.interchange.app.http.process import check_open_line
+from engine.interchange.app.process import check_open_line
 from tests.interchange.kit import Inside, Running, configuration, issue, patient, running
 from tests.interchange.nursery import ran
 from tests.interchange.process import ENGINE_SECRET, write_configuration

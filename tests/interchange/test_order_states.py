@@ -4,8 +4,15 @@ import pytest
 
 from engine.interchange.kernel.extension import url, value
 from engine.interchange.orders import order as orders
-from engine.interchange.orders.order import performer_of, status_of, with_status
-from engine.interchange.orders.status import FHIR, TRANSITIONS, OrderEvent, OrderStatus
+from engine.interchange.orders.order import (
+    FHIR,
+    TRANSITIONS,
+    OrderEvent,
+    OrderStatus,
+    performer_of,
+    status_of,
+    with_status,
+)
 
 SIS = "https://cdis.example"
 # Written by hand: one line a state, and where each event leads from there.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.tokens.oauth.role import Role
+from engine.interchange.tokens.role import Role
 from tests.interchange.kit import Running, issue, running
 from tests.interchange.least import least, version_of
 

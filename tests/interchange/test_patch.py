@@ -12,7 +12,7 @@ from jsonpatch import JsonPatch
 from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.json_patch import MOST_COPIED, patched
+from engine.interchange.rest.resource.patch import MOST_COPIED, patched
 from tests.interchange.kit import Running, issue, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses

@@ -11,13 +11,12 @@ import pytest
 
 from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion
-from engine.interchange.rest.binary.patient_compartment import IN_CHART_OF, REFERRING
+from engine.interchange.rest.binary.content import IN_CHART_OF, REFERRING
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.chain import linked_criteria
+from engine.interchange.rest.resource.search import linked_criteria
 from engine.interchange.store import job, query
-from engine.interchange.store.search.criterion import Parameter, ParameterKind
+from engine.interchange.store.search.criterion import ORDERED, Parameter, ParameterKind, parse_sort
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.search.sort import ORDERED, parse_sort
 from engine.interchange.store.store import Store
 
 MISSING = ((":missing", "true"), (":missing", "false"))

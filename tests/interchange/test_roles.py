@@ -7,7 +7,7 @@ import pytest
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.tokens.oauth.scope import allows
+from engine.interchange.tokens.scope import allows
 from tests.interchange.kit import Running, issue, patient
 from tests.interchange.least import least, version_of
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.versions.names import name_in
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.projection import base_of
-from engine.interchange.rest.resource.summary import SUMMARY
+from engine.interchange.rest.resource.projection import SUMMARY, base_of
 from tests.interchange.kit import Running, issue, running
 from tests.interchange.least import least, version_of
 

@@ -21,7 +21,7 @@ from sqlite_utils import Database
 
 from engine.database import sqlite
 from engine.errors import StartError
-from engine.interchange.store import sqlite_writer
+from engine.interchange.store import sqlite as store_sqlite
 from engine.interchange.store.schema import STEPS, migrations
 from engine.interchange.store.sqlite import SETTINGS, connect, prepare
 from engine.interchange.store.store import Store
@@ -167,7 +167,7 @@ def test_another_writer_is_waited_for(store: Store, tmp_path: Path) -> None:
 
 def test_the_log_is_bounded_under_constant_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers that follow each other without a gap do not let the write-ahead log grow for ever."""
-    monkeypatch.setattr(sqlite_writer, "LOG_BYTES", 500_000)
+    monkeypatch.setattr(store_sqlite, "LOG_BYTES", 500_000)
     store = opened(tmp_path)
     ended = threading.Event()
     steps = [threading.Event(), threading.Event()]

@@ -15,7 +15,7 @@ import pytest
 from engine.database import postgresql
 from engine.database.postgresql import PostgresqlConnection, connect
 from engine.errors import StartError
-from engine.interchange.core.audit.trail import verify_log
+from engine.interchange.core.audit.recorder import verify_log
 from engine.interchange.rest.patient.index import index_patient
 from engine.interchange.store import postgresql_writer
 from engine.interchange.store.access import AccessRow, append

@@ -17,7 +17,7 @@ from engine.hl7.message import parse
 from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
-from engine.pipeline.feed import feeds_of
+from engine.pipeline.feed import PipelineContext, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -25,7 +25,6 @@ from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
-from engine.pipeline.shared import PipelineContext
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import BlockReply, Peer
 from tests.journal.desk import NOW, Desk, open_desk

@@ -1,4 +1,4 @@
-"""The check: a message against its version of the standard, segment by segment, field by field, code by code."""
+"""The check: a message against its version of the standard, from its structure to its codes; and each deviation."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

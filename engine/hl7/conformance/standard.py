@@ -1,4 +1,4 @@
-"""One version of the standard: its segments, fields, data types and tables, compiled from hl7apy's reference tables.
+"""One version of the standard, compiled from hl7apy's tables: segments, fields, data types, tables; values checked.
 
 Each version is read at its first use, each segment and data type of it compiled at its own; nothing is read before.
 What those tables do not have: lengths of single fields (only those of primitive types), tables before 2.3.1, 2.9.

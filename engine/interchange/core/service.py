@@ -13,9 +13,9 @@ from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.kernel.throttle import RequestThrottle
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.store import Store
-from engine.interchange.tokens.oauth.code import AuthorizationCodes
-from engine.interchange.tokens.oauth.identity import Signer
-from engine.interchange.tokens.oauth.vault import Vault
+from engine.interchange.tokens.code import AuthorizationCodes
+from engine.interchange.tokens.identity import Signer
+from engine.interchange.tokens.vault import Vault
 
 # Documents generated from charts at a time: each uses a thread, for a large chart a process.
 DOCUMENTS_AT_ONCE: Final = 2

@@ -18,8 +18,7 @@ from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.context import restrict_patient_id
 from engine.interchange.store.job import JobState, StoredJob, cancel, find_job, patient_of_job
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule, may_see
 
 NAME: Final = "RequestResult"
 LONGEST_PROGRESS: Final = 99

@@ -1,16 +1,51 @@
-"""A job: what its work is given and returns, how it fails, its patient, and how long it is kept."""
+"""A job: what its work is given and returns, how it fails, whose it is, how long it is kept, the event of its end."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
+
+import orjson
 
 from engine.errors import ServiceError
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.outcome import Issue
-from engine.interchange.store.job import AsyncJob, ended_before, forget
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outcome import Issue, success
+from engine.interchange.rest.subscription_criteria import ASYNC_ENDED
+from engine.interchange.store.job import AsyncJob, JobState, ended_before, forget
+from engine.interchange.store.notification import NotificationEvent, announce
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
+
+EVENT: Final = "async-complete"
+TEXTS: Final = {JobState.DONE: "is done", JobState.FAILED: "has failed"}
+
+
+class EndedJob(NamedTuple):
+    """A job that is done or has failed: the address of its handle, and the result or the issues."""
+
+    job: AsyncJob
+    state: JobState
+    handle: str
+    body: bytes
+
+    def issues(self) -> tuple[Issue, ...]:
+        """Return the issues of a failed job; () for a job that is done."""
+        return tuple(Issue(*one) for one in orjson.loads(self.body)) if self.state is JobState.FAILED else ()
+
+
+# The synthetic criteria of subscriptions to the end of a kind of jobs, and the event for them.
+EndEvent = tuple[str, Callable[[EndedJob], NotificationEvent]]
+
+
+def announce_end(transaction: Transaction, ended: EndedJob, kinds: Mapping[str, EndEvent]) -> None:
+    """Queue the end of a job for the subscribers to all ends, and for those to its kind."""
+    text = f"The job {ended.job.kind} {TEXTS[ended.state]}: {ended.handle}"
+    announce(transaction, ASYNC_ENDED, NotificationEvent(EVENT, write_json(success(text))))
+    if ended.job.kind in kinds:
+        criteria, event_of = kinds[ended.job.kind]
+        announce(transaction, criteria, event_of(ended))
+
 
 # How long jobs are kept after their end.
 RETENTION: Final = timedelta(hours=24)

@@ -1,28 +1,78 @@
-"""The runner of jobs: starts waiting jobs turn by turn, and stores their ends: done, failed or cancelled."""
+"""The runner of jobs: tenants take turns; starts waiting jobs, and stores their ends: done, failed or cancelled.
+
+No kind takes the last place, neither of the service nor of a tenant: short jobs do not wait for all the long ones. A
+job that was under way when a process crashed is done alone, as it may be the cause: a second crash then harms no other
+job.
+"""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
 from engine import fault
+from engine.config.service import Jobs
 from engine.errors import place_of
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.end_event import EndedJob, EndEvent, announce_end
-from engine.interchange.jobs.job import CancelledJobError, JobFailedError, JobResult, Keep, Work
+from engine.interchange.jobs.job import (
+    CancelledJobError,
+    EndedJob,
+    EndEvent,
+    JobFailedError,
+    JobResult,
+    Keep,
+    Work,
+    announce_end,
+)
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
-from engine.interchange.jobs.turns import Last, RunningJob, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
 from engine.interchange.store import job as rows
-from engine.interchange.store.job import AsyncJob, JobState, StoredJob
+from engine.interchange.store.job import AsyncJob, JobState, NextJob, StoredJob
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
+
+
+class RunningJob(NamedTuple):
+    """A running job: its tenant and kind, and whether it must be alone."""
+
+    tenant: str
+    kind: str
+    alone: bool
+
+
+class Last(NamedTuple):
+    """The last turn: the tenant, and the kind of each tenant; all others come first."""
+
+    tenant: str
+    kinds: Mapping[str, str]
+
+
+def next_job(first: Iterable[NextJob], taken: Collection[RunningJob], limits: Jobs, last: Last) -> NextJob | None:
+    """Return the next job of the first ones of tenants and kinds; None if all have to wait."""
+    if len(taken) >= limits.at_once or any(one.alone for one in taken):
+        return None
+
+    def turn(job: NextJob) -> tuple[bool, str, bool, str]:
+        return (job.tenant <= last.tenant, job.tenant, job.kind <= last.kinds.get(job.tenant, ""), job.kind)
+
+    chosen = min((job for job in first if _has_place(job, taken, limits)), key=turn, default=None)
+    return None if chosen is not None and chosen.crashes and taken else chosen
+
+
+def _has_place(job: NextJob, taken: Collection[RunningJob], limits: Jobs) -> bool:
+    of_tenant = [running for running in taken if running.tenant == job.tenant]
+    return (
+        len(of_tenant) < limits.at_once_per_tenant
+        and sum(running.kind == job.kind for running in of_tenant) < max(1, limits.at_once_per_tenant - 1)
+        and sum(running.kind == job.kind for running in taken) < max(1, limits.at_once - 1)
+    )
+
 
 REPORT_SECONDS: Final = 1.0
 # Crashes of the process before a job is given up.

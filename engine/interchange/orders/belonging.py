@@ -7,9 +7,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
-from engine.interchange.orders.moving import find_order
-from engine.interchange.orders.order import NAME, TEST, status_of, tests_of
-from engine.interchange.orders.status import OPEN, OrderStatus
+from engine.interchange.orders.order import NAME, OPEN, TEST, OrderStatus, find_order, status_of, tests_of
 from engine.interchange.store.transaction import StoredVersion, Transaction
 
 PLACER_TYPE: Final = {

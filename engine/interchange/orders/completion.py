@@ -5,9 +5,20 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.orders.belonging import order_id_of
-from engine.interchange.orders.moving import find_order, follow, move
-from engine.interchange.orders.order import NAME, TEST, of_patient, status_of, tests_of
-from engine.interchange.orders.status import FHIR, TRANSITIONS, OrderEvent, OrderStatus
+from engine.interchange.orders.order import (
+    FHIR,
+    NAME,
+    TEST,
+    TRANSITIONS,
+    OrderEvent,
+    OrderStatus,
+    find_order,
+    follow,
+    move,
+    of_patient,
+    status_of,
+    tests_of,
+)
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Follower, StoredVersion, Transaction
 

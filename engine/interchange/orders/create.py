@@ -1,18 +1,17 @@
 """Create of orders: at once, and then on its way to the laboratory; or later, as a draft that waits for $submit."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import FhirRequest, HttpAnswer
-from engine.interchange.core.reply import written_answer
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import JobResult, Report
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.kernel.view import to_version
-from engine.interchange.orders.order import NAME, of_patient
-from engine.interchange.orders.status import FHIR, OrderStatus
-from engine.interchange.orders.structure import check_order
+from engine.interchange.orders.order import FHIR, NAME, OrderStatus, of_patient
 from engine.interchange.orders.validation import check_kept
 from engine.interchange.orders.writing import judge, keep_change, keep_order, notify, order_policy
 from engine.interchange.rest.resource.catalogue import KEPT
@@ -26,14 +25,36 @@ from engine.interchange.rest.resource.precondition import (
     match_condition,
     parse_expected,
 )
+from engine.interchange.rest.resource.rules import check_shape, issues
 from engine.interchange.rest.resource.update import Work
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.references import check_references, placed_references
 from engine.interchange.store.search.criterion import SearchQuery
 from engine.interchange.store.search.page import Pairs
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
-from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import demand
+from engine.interchange.tokens.role import demand, may_see
+
+REQUIRED: Final = ("status", "intent", "author", "action")
+
+
+def check_order(body: JsonObject, version: FhirVersion) -> RefusedError | None:
+    """Raise the RefusedError (400) of a malformed or incomplete order; return, not raise, that of a wrong one (422)."""
+    missing, wrong = check_shape(body, NAME, version)
+    absent = {one.location: one for one in (*issues(missing), *_absent(body))}
+    if absent:
+        raise RefusedError(Category.REQUIRED, tuple(absent.values()))
+    return wrong
+
+
+def _absent(body: JsonObject) -> Iterator[Issue]:
+    for element in REQUIRED:
+        if not body.get(element):
+            path = f"{NAME}.{element}"
+            yield Issue(f"{path}: an order needs it.", path, "missing-field")
+    if not body.get("subject", {}).get("reference"):
+        path = f"{NAME}.subject"
+        yield Issue(f"{path}: a reference to the patient is missing.", path, "missing-field")
+
 
 KIND: Final = f"{NAME}.create"
 

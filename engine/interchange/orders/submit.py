@@ -3,25 +3,28 @@
 from typing import Final
 
 from engine.fhir.json import Json
-from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
-from engine.interchange.core.reply import written_answer
+from engine.interchange.core.exchange import (
+    FhirRequest,
+    HttpAnswer,
+    Interaction,
+    InteractionLevel,
+    RequiredAccess,
+    written_answer,
+)
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_version
-from engine.interchange.orders.moving import move
-from engine.interchange.orders.order import NAME, of_patient, status_of
-from engine.interchange.orders.status import OPEN, OrderEvent, OrderStatus
+from engine.interchange.orders.order import NAME, OPEN, OrderEvent, OrderStatus, move, of_patient, status_of
 from engine.interchange.orders.validation import check_complete
 from engine.interchange.orders.writing import OrderPolicy, notify, order_policy, place
 from engine.interchange.rest.resource.precondition import Precondition, parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import StoredVersion, Transaction
-from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import RoleRule
-from engine.interchange.tokens.oauth.scope import PLACE_ORDERS
+from engine.interchange.tokens.role import RoleRule, may_see
+from engine.interchange.tokens.scope import PLACE_ORDERS
 
 KIND: Final = f"{NAME}.submit"
 

@@ -9,9 +9,9 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse, unsupported
 from engine.interchange.rest.resource.context import reached_by, restrict_to_patient
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.tokens.oauth.role import RoleRule, demand
-from engine.interchange.tokens.oauth.scope import allows
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.tokens.role import RoleRule, demand
+from engine.interchange.tokens.scope import allows
+from engine.interchange.tokens.vault import Principal
 
 MAX_PARAMETERS: Final = 100
 # Interactions that read their parameters themselves; every other one takes FORMAT only.

@@ -1,25 +1,229 @@
-"""Searches of a tenant: the most selective criterion drives by its index, the others probe each record it names."""
+"""Searches of a tenant as SQL: the most selective criterion drives by its index or in its order, the others probe.
+
+What leads such a search is measured where several criteria might: a status that few have leads, one that most have does
+not.
+"""
 
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.interchange.store.clause import (
-    ALL,
-    TABLES,
-    Clause,
-    drive_clause,
-    ranking,
-    rows_clause,
-    where_clause,
-    with_probes,
-)
-from engine.interchange.store.in_order import measured, page_in_order, total_in_order, walks
 from engine.interchange.store.index import ANY_SYSTEM, COUNTED
-from engine.interchange.store.search.criterion import ParameterKind, SearchQuery
-from engine.interchange.store.search.sort import SortKey
+from engine.interchange.store.search.criterion import (
+    Criterion,
+    Linked,
+    Parameter,
+    ParameterKind,
+    Rank,
+    SearchQuery,
+    SortKey,
+)
 from engine.interchange.store.transaction import StoredVersion, Transaction
+
+# One index table for each kind of parameter that has one; the others are columns of the resource.
+TABLES: Final = {
+    ParameterKind.STRING: "string_index",
+    ParameterKind.TOKEN: "token_index",
+    ParameterKind.CONTACT: "token_index",
+    ParameterKind.URI: "token_index",
+    ParameterKind.CANONICAL: "token_index",
+    ParameterKind.IDENTIFIER: "identifier_index",
+    ParameterKind.DATE: "date_index",
+    ParameterKind.REFERENCE: "reference_index",
+}
+# Names are of this module and of the parameter tables; values are always arguments.
+LIVE: Final = "tenant = ? AND type = ? AND survivor IS NULL"
+DRIVE: Final = "SELECT key FROM {table} WHERE tenant = ? AND {rows} AND {test}"
+DRIVE_BY_COLUMN: Final = "SELECT key FROM resource WHERE tenant = ? AND type = ? AND survivor IS NULL AND {test}"
+BEHIND: Final = " AND key > ?"
+PROBE: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} AND ({tests}) LIMIT 1) IS NOT NULL"
+PRESENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} LIMIT 1) IS NOT NULL"
+ABSENT: Final = "(SELECT 1 FROM {table} AS i WHERE i.key = resource.key AND i.{rows} LIMIT 1) IS NULL"
+# Tests of linked resources, of the names of types: which refer to what is found, and to which what is found refers.
+REFERRING: Final = "target IN (SELECT '{type}/' || id FROM resource WHERE {where})"
+REFERRED: Final = (
+    "id IN (SELECT substr(i.target, {at}) FROM reference_index AS i WHERE i.parameter = ?"
+    " AND i.target > '{low}' AND i.target < '{high}' AND i.key IN (SELECT key FROM resource WHERE {where}))"
+)
+# Every record has the values that are columns.
+NONE: Final = "1 = 0"
+ALL: Final = "1 = 1"
+
+Arguments = tuple[str | int, ...]
+Clause = tuple[str, Arguments]
+
+
+def where_clause(tenant: int, search: SearchQuery, after: int) -> Clause:
+    """Return the condition on the records of a search behind a key, and its arguments."""
+    driver, others = ranking(tenant, search)
+    if driver is not None:
+        drive, driven = drive_clause(tenant, search.type, driver, after)
+        return with_probes(f"key IN ({drive}) AND survivor IS NULL", driven, others)
+    if after:
+        return with_probes(LIVE + BEHIND, (tenant, search.type, after), others)
+    return with_probes(LIVE, (tenant, search.type), others)
+
+
+def ranking(tenant: int, search: SearchQuery) -> tuple[Criterion | None, list[Criterion]]:
+    """Return the criterion that drives, None where none can, and all others."""
+    criteria = [
+        one if one.linked is None else _resolved(tenant, search.type, one, one.linked) for one in search.criteria
+    ]
+    ranked = sorted(criteria, key=lambda criterion: criterion.rank)
+    if ranked and ranked[0].rank < Rank.PROBE:
+        return ranked[0], ranked[1:]
+    return None, ranked
+
+
+def _resolved(tenant: int, type_name: str, criterion: Criterion, linked: Linked) -> Criterion:
+    """Return a criterion on linked resources with its tests: by what it refers to, or by what refers to it."""
+    tests = []
+    for search in linked.searches:
+        where, arguments = where_clause(tenant, search, 0)
+        if linked.rows:
+            test = REFERRED.format(at=len(type_name) + 2, low=f"{type_name}/", high=f"{type_name}0", where=where)
+            tests.append((test, (linked.rows, *arguments)))
+        else:
+            tests.append((REFERRING.format(type=search.type, where=where), arguments))
+    return replace(criterion, tests=tuple(tests), linked=None)
+
+
+def with_probes(where: str, arguments: Arguments, criteria: list[Criterion]) -> Clause:
+    """Return a condition with those of further criteria on the records that it leaves."""
+    for criterion in criteria:
+        test, values = probe_clause(criterion)
+        where, arguments = f"{where} AND {test}", arguments + values
+    return where, arguments
+
+
+def drive_clause(tenant: int, type_name: str, criterion: Criterion, after: int) -> Clause:
+    """Return the query of the keys that a criterion finds behind a key; some of them twice."""
+    table = TABLES.get(criterion.parameter.kind)
+    named: Clause = ("", (type_name,)) if table is None else rows_clause(criterion.parameter)
+    drive = DRIVE_BY_COLUMN if table is None else DRIVE
+    behind, place = (BEHIND, (after,)) if after else ("", ())
+    selects = (drive.format(table=table, rows=named[0], test=test) + behind for test, _ in criterion.tests)
+    arguments = tuple(value for _, values in criterion.tests for value in (tenant, *named[1], *values, *place))
+    return " UNION ALL ".join(selects), arguments
+
+
+def probe_clause(criterion: Criterion) -> Clause:
+    """Return the condition on a record that it meets a criterion, and its arguments."""
+    table = TABLES.get(criterion.parameter.kind)
+    if criterion.missing is not None:
+        if table is None:
+            return (NONE if criterion.missing else ALL), ()
+        rows, names = rows_clause(criterion.parameter)
+        return (ABSENT if criterion.missing else PRESENT).format(table=table, rows=rows), names
+    tests = " OR ".join(f"({test})" for test, _ in criterion.tests)
+    values = tuple(value for _, arguments in criterion.tests for value in arguments)
+    if table is None:
+        return f"({tests})", values
+    rows, names = rows_clause(criterion.parameter)
+    return PROBE.format(table=table, rows=rows, tests=tests), (*names, *values)
+
+
+def rows_clause(parameter: Parameter) -> Clause:
+    """Return the condition on the index rows that a parameter reads, and its arguments."""
+    if parameter.also:
+        names = (parameter.rows, *parameter.also)
+        return f"parameter IN ({', '.join('?' * len(names))})", names
+    if parameter.kind is ParameterKind.CONTACT and parameter.system:
+        return "parameter = ? AND system = ?", (parameter.rows, parameter.system)
+    return "parameter = ?", (parameter.rows,)
+
+
+# Rows of one code and system, or of one target, are in the order of their keys.
+WALK: Final = "SELECT DISTINCT key FROM {table} AS resource WHERE tenant = ? AND {rows} AND {test}"
+WALKED_PAGE: Final = "{walks} ORDER BY key LIMIT ? OFFSET ?"
+WALKED_COUNT: Final = "SELECT count(*) FROM ({walks}) AS found"
+SIZE: Final = "SELECT count(*) FROM (SELECT 1 FROM {table} WHERE tenant = ? AND {rows} AND ({tests}) LIMIT ?) AS found"
+FIRST_SYSTEM: Final = "SELECT min(system) FROM token_index WHERE tenant = ? AND parameter = ? AND code = ?"
+NEXT_SYSTEM: Final = f"{FIRST_SYSTEM} AND system > ?"
+# The test of a code whatever its system, whose rows are in the order of systems first.
+OF_ANY_SYSTEM: Final = "code = ?"
+# The most walks that are merged into one: alternatives, and systems of a code.
+MOST_WALKS: Final = 8
+# A criterion with fewer rows leads, whatever its estimate.
+FEW: Final = 1_000
+# Kinds whose index has such an order.
+ORDERED: Final = frozenset({ParameterKind.TOKEN, ParameterKind.REFERENCE})
+
+
+def measured(transaction: Transaction, search: SearchQuery) -> SearchQuery:
+    """Return a search in which a criterion with few rows leads, if every criterion is estimated to leave many."""
+    if len(search.criteria) < 2 or any(one.rank < Rank.MANY for one in search.criteria):
+        return search
+    return replace(search, criteria=tuple(_measured(transaction, one) for one in search.criteria))
+
+
+def walks(transaction: Transaction, search: SearchQuery) -> tuple[Clause, ...]:
+    """Return the queries of keys that each have them in order; empty where no index has, or what leads is selective."""
+    if any(one.linked is not None for one in search.criteria):
+        return ()
+    driver, others = ranking(transaction.tenant, search)
+    if driver is None or driver.rank < Rank.SOME or driver.parameter.kind not in ORDERED:
+        return ()
+    if any(one.parameter.kind not in TABLES for one in others):
+        return ()
+    tests = [one for test in driver.tests for one in _by_system(transaction, driver, *test)]
+    return tuple(_walk(transaction.tenant, driver, one, others) for one in tests) if len(tests) <= MOST_WALKS else ()
+
+
+def page_in_order(found: tuple[Clause, ...], after: int) -> Clause:
+    """Return the query of the keys of a page of some walks; how many and from where come after its arguments."""
+    behind = tuple((text + BEHIND, (*arguments, after)) for text, arguments in found) if after else found
+    text, arguments = _merged(behind)
+    return WALKED_PAGE.format(walks=text), arguments
+
+
+def total_in_order(found: tuple[Clause, ...]) -> Clause:
+    """Return the query that counts what some walks find."""
+    text, arguments = _merged(found)
+    return WALKED_COUNT.format(walks=text), arguments
+
+
+def _measured(transaction: Transaction, criterion: Criterion) -> Criterion:
+    table = TABLES.get(criterion.parameter.kind)
+    if table is None or criterion.missing is not None or criterion.linked is not None:
+        return criterion
+    condition, names = rows_clause(criterion.parameter)
+    tests = " OR ".join(f"({test})" for test, _ in criterion.tests)
+    values = tuple(value for _, arguments in criterion.tests for value in arguments)
+    statement = SIZE.format(table=table, rows=condition, tests=tests)
+    row = transaction.connection.execute(statement, (transaction.tenant, *names, *values, FEW)).fetchone()
+    return replace(criterion, rank=Rank.SOME) if row[0] < FEW else criterion
+
+
+def _by_system(transaction: Transaction, driver: Criterion, test: str, values: tuple[str | int, ...]) -> list[Clause]:
+    """Return a test as tests whose rows are in order: of a code, for each system that it has here."""
+    if test != OF_ANY_SYSTEM:
+        return [(test, values)]
+    found: list[Clause] = []
+    statement, arguments = FIRST_SYSTEM, (transaction.tenant, driver.parameter.rows, *values)
+    while len(found) <= MOST_WALKS:
+        row = transaction.connection.execute(statement, arguments).fetchone()
+        if row[0] is None:
+            break
+        found.append((f"{OF_ANY_SYSTEM} AND system = ?", (*values, row[0])))
+        statement, arguments = NEXT_SYSTEM, (*arguments[: 2 + len(values)], row[0])
+    return found
+
+
+def _walk(tenant: int, driver: Criterion, test: Clause, others: list[Criterion]) -> Clause:
+    condition, names = rows_clause(driver.parameter)
+    text = WALK.format(table=TABLES[driver.parameter.kind], rows=condition, test=test[0])
+    arguments = (tenant, *names, *test[1])
+    for one in others:
+        condition, values = probe_clause(one)
+        text, arguments = f"{text} AND {condition}", arguments + values
+    return text, arguments
+
+
+def _merged(found: tuple[Clause, ...]) -> Clause:
+    return " UNION ".join(text for text, _ in found), tuple(value for _, values in found for value in values)
+
 
 # A page of large resources has fewer than requested: documents may be megabytes each.
 MOST_BYTES: Final = 16_777_216

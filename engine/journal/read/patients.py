@@ -1,4 +1,4 @@
-"""One patient as the journal has it: the numbers that share a lane, its merges, what is held for it, its messages."""
+"""One patient as the journal has it: numbers that share a lane, merges, held work, messages, settled duplicates."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

@@ -1,4 +1,4 @@
-"""A survey of a feed's messages, independent of mappings: senders, authorities, character sets, versions, events.
+"""A survey of a feed's messages: senders, authorities, detected character sets, versions, events, value shapes.
 
 Names of systems, authorities and events are shown as they are, patient data never: if such a name is also a name or a
 number of the same message's patient, only its length is shown.

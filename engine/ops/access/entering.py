@@ -1,4 +1,4 @@
-"""What is written when somebody comes in, in one transaction: the used code, the session, and the row of the audit."""
+"""A log-in: what is written in one transaction (code, session, audit row), and its result."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The key file of a data folder, and what is made with it: sealed secrets, CSRF tokens, marks of patients.
+"""The key file of a data folder, what is made with it, and how the journal knows it: a missing one is never made up.
 
 With another key all second factors are void, and the audit trail finds no patient of before.
 """

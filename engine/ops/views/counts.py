@@ -1,4 +1,4 @@
-"""Counts: what there is now, and what was received, settled and acknowledged in a period."""
+"""Counts: what there is now, what came, ended and was answered in a period; and their series for charts."""
 
 import math
 from collections import Counter, defaultdict

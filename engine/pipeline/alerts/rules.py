@@ -1,4 +1,4 @@
-"""The rules of the alerts: from facts to what is wrong and what is not, without clock, disk or socket.
+"""The rules of the alerts, from facts to what is wrong, without clock, disk or socket; and the usual traffic.
 
 What cannot be judged yet (a share of nothing, a silence that is shorter than the engine's life) is left out, so that an
 alert that was open before a restart stays open until it is known to be over.

@@ -28,7 +28,7 @@ from engine.journal.entry import Claimed, FollowUpKind
 from engine.journal.journal import Journal
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, FollowUpState
-from engine.pipeline.shared import PipelineContext
+from engine.pipeline.feed import PipelineContext
 
 MOST_AT_ONCE: Final = 4
 # After that many failures, which is most of an hour, a follow-up is given up.

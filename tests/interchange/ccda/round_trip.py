@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from engine.interchange.clinical.patient360.facts import PATIENT, DocumentFacts
+from engine.interchange.clinical.facts import PATIENT, DocumentFacts
 from engine.interchange.rest.resource.catalogue import KEPT
 
 Json = Any

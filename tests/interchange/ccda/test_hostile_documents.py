@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.interchange.clinical.ccda.reading import chart
 from engine.interchange.clinical.ccda.reading.document import read_ccda
-from engine.interchange.clinical.patient360.facts import UnreadableDocumentError, UnreadableReason
+from engine.interchange.clinical.facts import UnreadableDocumentError, UnreadableReason
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.ccda.charts import written
 from tests.interchange.ccda.written import MARISOL, document, section, valid

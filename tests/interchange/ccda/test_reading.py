@@ -4,7 +4,7 @@ import pytest
 
 from engine.interchange.clinical.ccda.reading import chart
 from engine.interchange.clinical.ccda.reading.document import read_ccda, read_identity
-from engine.interchange.clinical.patient360.facts import DocumentIdentity, DocumentSection
+from engine.interchange.clinical.facts import DocumentIdentity, DocumentSection
 from tests.interchange.ccda.written import SYSTEMS, coded, document, section, the, told, valid, value
 
 LOINC = "http://loinc.org"

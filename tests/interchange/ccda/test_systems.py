@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.interchange.clinical.ccda.systems import OID, SYSTEMS, derived_oid, system_by_oid, system_by_uri
+from engine.interchange.clinical.ccda.codes import OID, SYSTEMS, derived_oid, system_by_oid, system_by_uri
 
 
 @pytest.mark.parametrize(

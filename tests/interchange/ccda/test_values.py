@@ -6,10 +6,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from lxml import etree
 
-from engine.interchange.clinical.ccda.codes import CVX, LOINC, RXNORM, add_code
+from engine.interchange.clinical.ccda.codes import CVX, LOINC, RXNORM, add_code, derived_oid
 from engine.interchange.clinical.ccda.quantities import add_observed, number
 from engine.interchange.clinical.ccda.record import add_identifiers
-from engine.interchange.clinical.ccda.systems import derived_oid
 from engine.interchange.clinical.ccda.times import readable, value_of
 from engine.interchange.kernel.exact import read_json
 

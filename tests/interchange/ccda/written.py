@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.ccda.reading.document import read_ccda
-from engine.interchange.clinical.patient360.facts import PATIENT, DocumentFacts
+from engine.interchange.clinical.facts import PATIENT, DocumentFacts
 from engine.interchange.rest.resource.catalogue import KEPT
 
 Json = Any

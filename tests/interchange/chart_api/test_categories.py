@@ -8,7 +8,7 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from engine.interchange.web.chart.category import CATEGORIES
-from engine.interchange.web.chart.route import LISTINGS
+from engine.interchange.web.chart.operation import LISTINGS
 from tests.interchange.chart import put, rich_chart, to
 from tests.interchange.chart_api.charts import chart, concept, items, lipids
 from tests.interchange.kit import Running, issue

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.interchange.web.chart.route import LISTINGS
+from engine.interchange.web.chart.operation import LISTINGS
 from tests.interchange.browser import USERS
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import chart, lipids

@@ -12,9 +12,8 @@ import trustme
 
 from engine.config.laboratory import LaboratoryConnector
 from engine.interchange.kernel.outbound import Outbound
-from engine.interchange.orders.laboratory.acknowledgement import read_acknowledgement
 from engine.interchange.orders.laboratory.connectors.connector import SendVerdict
-from engine.interchange.orders.laboratory.connectors.line import MllpConnector
+from engine.interchange.orders.laboratory.connectors.line import MllpConnector, read_acknowledgement
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
 from engine.interchange.store.transmission import TransmissionOutcome
 from tests.interchange.laboratory.orders import AT, kept, ordered, read

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.message import Message, parse
-from engine.interchange.orders.laboratory.answers import QuestionAnswer, answers_in
 from engine.interchange.orders.laboratory.message.build import Envelope, write_order
-from engine.interchange.orders.laboratory.message.texts import UnwritableError, leaf, moment
-from engine.interchange.orders.laboratory.order import LaboratoryOrder
+from engine.interchange.orders.laboratory.message.datatypes import UnwritableError, leaf, moment
+from engine.interchange.orders.laboratory.order import LaboratoryOrder, QuestionAnswer, answers_in
 from tests.interchange.kit import MRN
 from tests.interchange.laboratory.orders import AT, TEXTS, Resource, kept, ordered, read
 

@@ -1,7 +1,6 @@
 """What laboratories do with orders, done to a service of the tests from within, in a connector's commits."""
 
-from engine.interchange.orders.moving import find_order, move
-from engine.interchange.orders.status import OrderEvent
+from engine.interchange.orders.order import OrderEvent, find_order, move
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import TransmissionOutcome, TransmissionStatus

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.orders.status import OrderEvent, WrongStateError
+from engine.interchange.orders.order import OrderEvent, WrongStateError
 from engine.interchange.store import transmission
 from engine.interchange.store.transmission import TransmissionStatus, find_sent
 from tests.interchange.kit import SYSTEM, Inside, issue, merge_body, running_inside

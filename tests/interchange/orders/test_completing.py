@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.orders.status import OrderEvent
+from engine.interchange.orders.order import OrderEvent
 from tests.interchange.kit import Inside, merge_body, running_inside
 from tests.interchange.orders.happening import happen
 from tests.interchange.orders.ordering import R4, Clinic, clinic, said, status_of, to

@@ -14,8 +14,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, Prefer
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.orders import order as orders
-from engine.interchange.orders.order import status_of
-from engine.interchange.orders.status import OrderEvent, WrongStateError
+from engine.interchange.orders.order import OrderEvent, WrongStateError, status_of
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import TransmissionStatus, find_sent

@@ -10,8 +10,8 @@ from uuid import NAMESPACE_OID, uuid5
 import orjson
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.app.http.app import ServiceApp, create_app
-from engine.interchange.clinical.patient360.facts import DocumentFacts, DocumentIdentity, DocumentSection
+from engine.interchange.app.application import ServiceApp, create_app
+from engine.interchange.clinical.facts import DocumentFacts, DocumentIdentity, DocumentSection
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.network.patient360.connectors.connector import RequestedPatient, RetrievedDocument
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.clinical.patient360.facts import DocumentFacts, DocumentIdentity
+from engine.interchange.clinical.facts import DocumentFacts, DocumentIdentity
 from engine.interchange.jobs.job import CancelledJobError, JobFailedError
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue

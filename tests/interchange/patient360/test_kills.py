@@ -12,11 +12,11 @@ import pytest
 
 from engine.clock import now
 from engine.config.service import ServiceConfiguration
-from engine.interchange.app.http.app import new_token
+from engine.interchange.app.application import new_token
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, key_of
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
-from engine.interchange.tokens.oauth.local import issue_locally
+from engine.interchange.tokens.vault import issue_locally
 from tests.interchange.kit import configuration, patient, secret_file
 from tests.interchange.patient360.papers import ADDRESS
 from tests.interchange.patient360.test_retrieval import ASYNC, PATH, told

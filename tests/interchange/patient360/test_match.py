@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.clinical.patient360.facts import DocumentIdentity
+from engine.interchange.clinical.facts import DocumentIdentity
 from engine.interchange.network.patient360.match import matches
 
 MRN = ("https://mrn.riverbend.example", "RB-40017")

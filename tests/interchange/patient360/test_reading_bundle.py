@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.clinical.patient360.facts import PATIENT, UnreadableDocumentError, UnreadableReason
+from engine.interchange.clinical.facts import PATIENT, UnreadableDocumentError, UnreadableReason
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.kernel.view import to_version

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.clinical.patient360.terms import ALIASES, FORMS, UNITS, canonical_code, canonical_system, ucum
+from engine.interchange.clinical.terms import ALIASES, FORMS, UNITS, canonical_code, canonical_system, ucum
 from engine.interchange.network.patient360.standardise import codings, moment, quantity, standardised
 from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.resources import resources

@@ -1,7 +1,7 @@
 import sys
 from contextlib import ExitStack
 
-from engine.interchange.network.patient360.turns import SECONDS, PollingTurns
+from engine.interchange.network.patient360.retrieve import SECONDS, PollingTurns
 
 
 def test_turns_are_shorter_while_anybody_works() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.app.http.app import create_app
-from engine.interchange.store.subscription import Subscribed, put_subscription
+from engine.interchange.app.application import create_app
+from engine.interchange.store.notification import Subscribed, put_subscription
 from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import BASES, Running, configuration, merge_body, record_number, secret_file
 from tests.interchange.subscriptions.subscribing import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.config.service import Tenant
-from engine.interchange.events.webhooks.address import AddressError, permits, resolve
+from engine.interchange.events.webhooks.servers import AddressError, permits, resolve
 from tests.interchange.kit import Running, running
 from tests.interchange.subscriptions.subscribing import subscribe
 from tests.interchange.webhooks.receiver import Receiver

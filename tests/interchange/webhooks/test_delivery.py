@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trustme
 
-from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS
+from engine.interchange.events.webhooks.settling import TIMEOUT_SECONDS
 from tests.interchange.kit import Running
 from tests.interchange.subscriptions.subscribing import R4, create, observation, owed, patched, subscribe
 from tests.interchange.webhooks.receiver import ELSEWHERE, ENDLESS, LEAVE, SILENT, Receiver, receiving, server_context

@@ -15,10 +15,10 @@ import trustme
 
 from engine.clock import now
 from engine.config.service import ServiceConfiguration, Tenant, Webhooks
-from engine.interchange.app.http.app import new_token
+from engine.interchange.app.application import new_token
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
-from engine.interchange.tokens.oauth.local import issue_locally
+from engine.interchange.tokens.vault import issue_locally
 from tests.interchange.kit import configuration, patient, secret_file
 from tests.interchange.places import DATABASE
 from tests.interchange.process import FORKED, started

@@ -19,6 +19,7 @@ from engine.journal.entry import Claimed, FollowUpRequest, State
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import FollowUpView
 from engine.journal.state.follow_ups import ASKED_ALREADY
+from engine.pipeline.feed import PipelineContext
 from engine.pipeline.outbound.follow_ups import (
     ASKED_WITHIN,
     MOST_AT_ONCE,
@@ -29,7 +30,6 @@ from engine.pipeline.outbound.follow_ups import (
     LookUps,
     refusal,
 )
-from engine.pipeline.shared import PipelineContext
 from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.journal.desk import NOW, Desk
 

@@ -8,19 +8,19 @@ from tests.seeded.change import Code, Drop, Invert, Swap, Text, Unwrap, Value
 BUGS: Final = (
     Bug(
         "a client uses another one's refresh token",
-        "engine.interchange.tokens.oauth.vault:Vault.exchange.work",
+        "engine.interchange.tokens.vault:Vault.exchange.work",
         Drop("token.client != client"),
         ("interchange/test_oauth.py",),
     ),
     Bug(
         "the reuse of a copied refresh token is not noticed",
-        "engine.interchange.tokens.oauth.vault:Vault.exchange.work",
+        "engine.interchange.tokens.vault:Vault.exchange.work",
         Drop("self.end(...)"),
         ("interchange/test_sign_in.py",),
     ),
     Bug(
         "a revoked token still opens the service",
-        "engine.interchange.tokens.oauth.vault:Vault.find",
+        "engine.interchange.tokens.vault:Vault.find",
         Drop("known.revoked"),
         ("interchange/test_oauth.py",),
     ),
@@ -44,37 +44,37 @@ BUGS: Final = (
     ),
     Bug(
         "an authorization code can be used twice",
-        "engine.interchange.tokens.oauth.code:AuthorizationCodes.exchange.work",
+        "engine.interchange.tokens.code:AuthorizationCodes.exchange.work",
         Drop("connection.execute(...)"),
         ("interchange/test_sign_in.py",),
     ),
     Bug(
         "a stolen code is exchanged without its verifier",
-        "engine.interchange.tokens.oauth.code:fits",
+        "engine.interchange.tokens.code:fits",
         Value("not given.challenge and (not asked.verifier)", "True"),
         ("interchange/test_sign_in.py",),
     ),
     Bug(
         "a code goes to another address than the one allowed",
-        "engine.interchange.tokens.oauth.code:fits",
+        "engine.interchange.tokens.code:fits",
         Value("given.redirect_uri != asked.redirect_uri", "False"),
         ("interchange/test_sign_in.py",),
     ),
     Bug(
         "an assertion made for another server is accepted",
-        "engine.interchange.tokens.oauth.assertion:verify",
+        "engine.interchange.tokens.assertion:verify",
         Code("claims['aud'] not in (expected.audience, [expected.audience])", "not claims['aud']"),
         ("interchange/test_assertion.py",),
     ),
     Bug(
         "an assertion can be used twice",
-        "engine.interchange.tokens.oauth.assertion:spend.work",
+        "engine.interchange.tokens.assertion:spend.work",
         Value("connection.execute(...).fetchall()", "True"),
         ("interchange/test_assertion.py",),
     ),
     Bug(
         "a client with the right to read may write",
-        "engine.interchange.tokens.oauth.scope:allows",
+        "engine.interchange.tokens.scope:allows",
         Code("letters(access) <= frozenset().union(*held)", "any(held)"),
         (
             "interchange/test_roles.py",
@@ -83,13 +83,13 @@ BUGS: Final = (
     ),
     Bug(
         "a client is granted more than it is registered for",
-        "engine.interchange.tokens.oauth.scope:covers",
+        "engine.interchange.tokens.scope:covers",
         Drop("asked.access <= given.access"),
         ("interchange/test_oauth.py",),
     ),
     Bug(
         "a nurse may prescribe",
-        "engine.interchange.tokens.oauth.role:ALLOWED",
+        "engine.interchange.tokens.role:ALLOWED",
         Drop("{Role.NURSE}"),
         ("interchange/test_roles.py",),
     ),
@@ -116,7 +116,7 @@ BUGS: Final = (
     ),
     Bug(
         "an entry refers to a number that nobody has",
-        "engine.interchange.web.bundles.resolve:_resolved",
+        "engine.interchange.web.bundles.transaction:_resolved",
         Drop("targets.get(...)"),
         (
             "interchange/test_bundle_references.py",
@@ -125,7 +125,7 @@ BUGS: Final = (
     ),
     Bug(
         "one patient's token sees another's data in the answer to a write",
-        "engine.interchange.tokens.oauth.rights:may_see",
+        "engine.interchange.tokens.role:may_see",
         Invert("not own"),
         ("interchange/test_patient_context.py",),
     ),
@@ -161,31 +161,31 @@ BUGS: Final = (
     ),
     Bug(
         "a scope that was taken from a client opens charts until its tokens expire",
-        "engine.interchange.tokens.oauth.account:still_granted",
+        "engine.interchange.tokens.account:still_granted",
         Unwrap("tuple(...)"),
         ("interchange/test_oauth.py",),
     ),
     Bug(
         "a disabled person still reads",
-        "engine.interchange.tokens.oauth.account:holds",
+        "engine.interchange.tokens.account:holds",
         Drop("not user.disabled"),
         ("interchange/test_sign_in.py",),
     ),
     Bug(
         "a disabled client still reads",
-        "engine.interchange.tokens.oauth.account:holds",
+        "engine.interchange.tokens.account:holds",
         Drop("client.disabled"),
         ("interchange/test_oauth.py",),
     ),
     Bug(
         "a client that may no longer refresh its tokens does",
-        "engine.interchange.web.oauth.grants:_refresh_token",
+        "engine.interchange.web.oauth.endpoint:_refresh_token",
         Drop("_may(...)"),
         ("interchange/test_oauth.py",),
     ),
     Bug(
         "the reuse of a stolen refresh token is not noticed once the used one was revoked",
-        "engine.interchange.tokens.oauth.vault:REVOKE",
+        "engine.interchange.tokens.vault:REVOKE",
         Text("digest=? AND revoked=0", "digest=?"),
         ("interchange/test_oauth.py",),
     ),

@@ -104,7 +104,7 @@ BUGS: Final = (
     ),
     Bug(
         "a reaction that only an older document knows is lost",
-        "engine.interchange.network.patient360.combine:filled",
+        "engine.interchange.network.patient360.plan:filled",
         Code("name in other and name not in lead", "name in lead"),
         ("interchange/patient360/test_importing.py",),
     ),

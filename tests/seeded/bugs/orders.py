@@ -35,13 +35,13 @@ BUGS: Final = (
     ),
     Bug(
         "an order is submitted twice",
-        "engine.interchange.orders.status:OPEN",
+        "engine.interchange.orders.order:OPEN",
         Add("OrderStatus.PENDING"),
         ("interchange/orders/test_submitting.py",),
     ),
     Bug(
         "a later rejection by the laboratory is ignored",
-        "engine.interchange.orders.status:TRANSITIONS",
+        "engine.interchange.orders.order:TRANSITIONS",
         Drop("(OrderStatus.SENT, OrderEvent.REFUSED)"),
         ("interchange/test_order_states.py",),
     ),
@@ -62,13 +62,13 @@ BUGS: Final = (
     ),
     Bug(
         "the answer to another message counts as the answer to this one",
-        "engine.interchange.orders.laboratory.acknowledgement:read_acknowledgement",
+        "engine.interchange.orders.laboratory.connectors.line:read_acknowledgement",
         Code("answered != control_id", "not answered"),
         ("interchange/laboratory/test_line.py",),
     ),
     Bug(
         "a rejection counts as an acceptance",
-        "engine.interchange.orders.laboratory.acknowledgement:TAKEN",
+        "engine.interchange.orders.laboratory.connectors.line:TAKEN",
         Add("'AE'"),
         (
             "interchange/laboratory/test_line.py",

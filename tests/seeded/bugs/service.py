@@ -18,7 +18,7 @@ BUGS: Final = (
     ),
     Bug(
         "a search finds another hospital's patients",
-        "engine.interchange.store.clause:LIVE",
+        "engine.interchange.store.query:LIVE",
         Text("tenant = ? AND", "tenant >= ? * 0 AND"),
         (
             "interchange/test_search.py",
@@ -58,7 +58,7 @@ BUGS: Final = (
     ),
     Bug(
         "a refused write is kept with the others of its commit",
-        "engine.interchange.store.sqlite_writer:SqliteWriter._do",
+        "engine.interchange.store.sqlite:SqliteWriter._do",
         Drop("self._connection.execute('ROLLBACK TO job')"),
         (
             "interchange/test_store.py",
@@ -82,7 +82,7 @@ BUGS: Final = (
     ),
     Bug(
         "a merged-away patient is written to as if it were active",
-        "engine.interchange.rest.patient.update:_replace",
+        "engine.interchange.rest.patient.write:_replace",
         Value("stored.survivor is not None", "False"),
         (
             "interchange/test_merge.py",
@@ -103,7 +103,7 @@ BUGS: Final = (
     ),
     Bug(
         "a write is answered before it is on the disk",
-        "engine.interchange.store.sqlite_writer:SqliteWriter._commit",
+        "engine.interchange.store.sqlite:SqliteWriter._commit",
         Code("for job in batch:\n    self._do(job)", "for job in batch:\n    self._do(job)\nwake(batch)"),
         ("interchange/test_fault_points.py",),
     ),
@@ -161,7 +161,7 @@ BUGS: Final = (
     ),
     Bug(
         "the preview of a merge shows two records to a client that may not read",
-        "engine.interchange.rest.merge.operation:merge_patients",
+        "engine.interchange.rest.merge:merge_patients",
         Drop("_demand_reading(...)"),
         ("interchange/test_access.py",),
     ),
@@ -220,7 +220,7 @@ BUGS: Final = (
     ),
     Bug(
         "a document is still made of a patient who was merged away",
-        "engine.interchange.rest.everything.operation:find_patient",
+        "engine.interchange.rest.everything:find_patient",
         Code("stored.survivor is not None", "stored.survivor == patient_id"),
         ("interchange/ccda/test_export.py",),
     ),
@@ -247,7 +247,7 @@ BUGS: Final = (
     ),
     Bug(
         "a question has two names, and its answers are lost",
-        "engine.interchange.rest.resource.items:_item",
+        "engine.interchange.rest.resource.draft:_item",
         Drop("'id'", of="_named(...)"),
         ("interchange/test_questionnaires.py",),
     ),

@@ -14,7 +14,7 @@ import typer
 
 from engine.clock import now
 from engine.errors import AdtEngineError, UsageError
-from engine.interchange.core.audit.trail import AccessLogProof, export_log, verify_log
+from engine.interchange.core.audit.recorder import AccessLogProof, export_log, verify_log
 from engine.interchange.store.access import AccessRow, Logged
 from engine.interchange.store.place import place_of
 from engine.interchange.store.transaction import EPOCH

@@ -3,8 +3,10 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 import orjson
 import typer
@@ -12,19 +14,22 @@ import typer
 from engine.clock import now
 from engine.config.model import Placed, nearest
 from engine.config.schema import SERVICE_FILES, schemas
-from engine.config.service import Environment, ServiceConfiguration
+from engine.config.service import Environment, ServiceConfiguration, reread
 from engine.config.source import look, scan, validate
 from engine.errors import UsageError
+from engine.interchange.app.application import new_token
 from engine.interchange.app.commands.interchange import Config
-from engine.interchange.app.http.app import new_token
+from engine.interchange.app.process import serve
 from engine.interchange.network.patient360.connectors.configured import complaints
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.place import place_of
 from engine.interchange.store.verify import verify
-from engine.interchange.tokens.oauth.local import issue_locally
-from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right
+from engine.interchange.tokens.scope import FLAGS, WILDCARDS, right
+from engine.interchange.tokens.vault import issue_locally
 from engine.interchange.web.oauth.endpoint import token_answer
 from engine.security.passwords import hash_password, weakness
+from engine.telemetry import configure
+from engine.terminal.faults import arm_as_asked
 from engine.terminal.options import DATABASE, AsJson, Database, Offline, Strict, conclude, conclude_json
 from engine.terminal.schemas import SchemaFolder, show_schemas
 from engine.terminal.table import print_json
@@ -146,3 +151,23 @@ def _named(config: Path | None) -> Path:
     if config is None:
         raise UsageError("name the configuration: --config FILE")
     return config
+
+
+def run(config: Path | None, host: str, port: int, database: str) -> None:
+    """Run the service of a configuration; a negative `port` means the port of its address."""
+    configuration = load(config)
+    configure()
+    arm_as_asked()
+    address = urlsplit(configuration.base_url)
+    serve(
+        configuration,
+        host=host,
+        port=(address.port if address.port is not None else 8080) if port < 0 else port,
+        database=database,
+        announce=lambda url: typer.echo(f"interchange ready at {url}"),
+        reread=partial(_reread, config),
+    )
+
+
+def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfiguration:
+    return running if config is None else reread(scan(config), running)

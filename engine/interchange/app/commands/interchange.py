@@ -154,7 +154,7 @@ def interchange(
     if context.invoked_subcommand is not None:
         _refuse_before(context, context.invoked_subcommand)
         return
-    load("engine.interchange.app.commands.serving:run")(config, host, port, database)
+    load("engine.interchange.app.commands.administration:run")(config, host, port, database)
 
 
 def _refuse_before(context: typer.Context, command: str) -> None:

@@ -1,4 +1,4 @@
-"""A chart written as a Continuity of Care Document: C-CDA R2.1, LOINC 34133-9."""
+"""A chart as a Continuity of Care Document (C-CDA R2.1, LOINC 34133-9), and the order of its sections."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +13,37 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.element import NAMESPACES, V3, add
 from engine.interchange.clinical.ccda.header import add_header
 from engine.interchange.clinical.ccda.record import Custodian, DocumentRecord
-from engine.interchange.clinical.ccda.section import add_section
-from engine.interchange.clinical.ccda.sections.table import SECTIONS
+from engine.interchange.clinical.ccda.section import SectionWriter, add_section
+from engine.interchange.clinical.ccda.sections.allergies import ALLERGIES
+from engine.interchange.clinical.ccda.sections.encounters import ENCOUNTERS
+from engine.interchange.clinical.ccda.sections.family import FAMILY_HISTORY
+from engine.interchange.clinical.ccda.sections.goals import GOALS
+from engine.interchange.clinical.ccda.sections.immunizations import IMMUNIZATIONS
+from engine.interchange.clinical.ccda.sections.medications import MEDICATIONS
+from engine.interchange.clinical.ccda.sections.payers import PAYERS
+from engine.interchange.clinical.ccda.sections.plan import PLAN
+from engine.interchange.clinical.ccda.sections.problems import PROBLEMS
+from engine.interchange.clinical.ccda.sections.procedures import PROCEDURES
+from engine.interchange.clinical.ccda.sections.results import RESULTS
+from engine.interchange.clinical.ccda.sections.social import SOCIAL_HISTORY
+from engine.interchange.clinical.ccda.sections.vitals import VITAL_SIGNS
+
+SECTIONS: Final[tuple[SectionWriter, ...]] = (
+    ALLERGIES,
+    MEDICATIONS,
+    PROBLEMS,
+    PROCEDURES,
+    RESULTS,
+    VITAL_SIGNS,
+    IMMUNIZATIONS,
+    ENCOUNTERS,
+    PLAN,
+    SOCIAL_HISTORY,
+    FAMILY_HISTORY,
+    GOALS,
+    PAYERS,
+)
+
 
 # Characters that XML 1.0 forbids in every form.
 FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

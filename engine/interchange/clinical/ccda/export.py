@@ -3,31 +3,59 @@
 import asyncio
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.clinical.ccda.apart import carry_out, order_of
-from engine.interchange.clinical.ccda.parameters import ZONE, read_zone
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.kernel.outcome import Category, refuse, unsupported
 from engine.interchange.rest.binary.content import Content, raw_answer
 from engine.interchange.rest.binary.temporary import LIFE, new_temporary
-from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.operation import SCOPES, find_patient
-from engine.interchange.rest.everything.parameters import ChartPart
+from engine.interchange.rest.everything import SCOPES, ChartPart, chart_keys, find_patient, records
 from engine.interchange.store import temporary
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.parameters import as_query
+from engine.interchange.store.search.page import FORMAT, Pairs
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
+
+ZONE: Final = "tz"
+USUAL: Final = "UTC"
+
+
+def read_zone(query: Pairs) -> str:
+    """Return the name of the time zone that a query asks for, UTC by default; RefusedError (400) for anything else."""
+    given = [value for name, value in query if name == ZONE]
+    unknown = next((name for name, _ in query if name not in {ZONE, *FORMAT}), None)
+    if unknown is not None:
+        raise unsupported(unknown, f"; $export-ccda takes {ZONE} and _format")
+    if len(given) > 1:
+        raise refuse(Category.BAD_VALUE, f"{ZONE} is given more than once.", location=f"http.{ZONE}")
+    name = given[0] if given else USUAL
+    if find_zone(name) is None:
+        text = f"{ZONE} is the name of a time zone, such as America/Los_Angeles."
+        raise refuse(Category.BAD_VALUE, text, location=f"http.{ZONE}")
+    return name
+
+
+@lru_cache(maxsize=128)
+def find_zone(name: str) -> ZoneInfo | None:
+    """Return a time zone by its name in the IANA database; None for one that is not there."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        # A name may also be that of a folder, or of a file that is no zone.
+        return None
+
 
 KIND: Final = "export-ccda"
 MEDIA_TYPE: Final = "application/xml"

@@ -6,7 +6,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.codes import Fixed, add_code, loinc
+from engine.interchange.clinical.ccda.codes import Fixed, add_code, loinc, system_by_oid
 from engine.interchange.clinical.ccda.element import Element, add, add_extension, add_templates, template
 from engine.interchange.clinical.ccda.people import (
     add_address,
@@ -18,7 +18,6 @@ from engine.interchange.clinical.ccda.people import (
     add_telecoms,
 )
 from engine.interchange.clinical.ccda.record import URN, DocumentRecord
-from engine.interchange.clinical.ccda.systems import system_by_oid
 from engine.interchange.clinical.ccda.times import add_interval, value_of
 
 TEMPLATES: Final = (template("1.1", "2015-08-01"), template("1.2", "2015-08-01"))

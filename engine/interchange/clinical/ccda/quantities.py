@@ -9,7 +9,7 @@ from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.ccda.codes import SNOMED, add_code, label
 from engine.interchange.clinical.ccda.element import TYPE, Element, add, add_value
 from engine.interchange.clinical.ccda.times import add_interval, readable, readable_span, value_of
-from engine.interchange.clinical.patient360.terms import UCUM, ucum
+from engine.interchange.clinical.terms import UCUM, ucum
 
 # Why a value is absent (data-absent-reason of FHIR), as a null flavor.
 ABSENT: Final[Mapping[str, str]] = {

@@ -8,9 +8,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from zoneinfo import ZoneInfo
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.codes import has_code
+from engine.interchange.clinical.ccda.codes import OID, derived_oid, has_code, system_by_uri
 from engine.interchange.clinical.ccda.element import Element, add
-from engine.interchange.clinical.ccda.systems import OID, derived_oid, system_by_uri
 from engine.interchange.clinical.ccda.times import readable, readable_span, span_of
 
 ERROR: Final = "entered-in-error"

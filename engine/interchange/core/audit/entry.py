@@ -7,7 +7,7 @@ from typing import Final
 from engine.fhir.primitives import ID
 from engine.interchange.core.exchange import HttpAnswer, Interaction
 from engine.interchange.store.access import AccessRow, joined, patients_in
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.tokens.vault import Principal
 
 # Search parameters whose value names a patient.
 OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})

@@ -1,24 +1,106 @@
-"""AuditEvent read and searched: by a system's own token with a scope that names AuditEvent, within its tenant."""
+"""AuditEvent (R4) made of rows of the access log, read and searched by a system's own token within its tenant."""
 
 import asyncio
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Final
 
 from engine.database.connection import Connection
+from engine.fhir.json import JsonObject
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.audit.event import OUTCOMES, audit_event
+from engine.interchange.core.audit.entry import ENTRY
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
-from engine.interchange.store.access import BY_SEQ, COLUMNS, Logged, read_row
+from engine.interchange.store.access import BY_SEQ, COLUMNS, AccessRow, Logged, read_row
 from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
 from engine.interchange.store.search.criterion import ParameterKind
 from engine.interchange.store.search.date import span
 from engine.interchange.store.search.page import FORMAT, TOTALS, Paging, Pairs, ResultPage, take_page
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.store.transaction import EPOCH
+from engine.interchange.tokens.role import RoleRule
+
+DICOM: Final = "http://dicom.nema.org/resources/ontology/DCM"
+EVENT_TYPE: Final = {
+    "system": "http://terminology.hl7.org/CodeSystem/audit-event-type",
+    "code": "rest",
+    "display": "RESTful Operation",
+}
+SUBTYPES: Final = "http://hl7.org/fhir/restful-interaction"
+ENTITY_TYPES: Final = "http://terminology.hl7.org/CodeSystem/audit-entity-type"
+ENTITY_ROLES: Final = "http://terminology.hl7.org/CodeSystem/object-role"
+PERSON: Final = {"system": ENTITY_TYPES, "code": "1", "display": "Person"}
+RECORD: Final = {"system": ENTITY_TYPES, "code": "2", "display": "System Object"}
+SUBJECT: Final = {"system": ENTITY_ROLES, "code": "1", "display": "Patient"}
+OBJECT: Final = {"system": ENTITY_ROLES, "code": "3", "display": "Report"}
+# Action by interaction; others are Execute.
+ACTIONS: Final = {
+    "read": "R",
+    "read-temporary": "R",
+    "vread": "R",
+    "history-instance": "R",
+    "history-type": "R",
+    "search-type": "E",
+    "create": "C",
+    "update": "U",
+    "patch": "U",
+    "delete": "D",
+}
+# AuditEvent.outcome: success, minor failure (client), serious failure (service).
+OUTCOMES: Final = {"done": "0", "refused": "4", "failed": "8"}
+IP_ADDRESS: Final = "2"
+
+
+def audit_event(row: Logged, observer: str) -> JsonObject:
+    """Return a row as AuditEvent; `observer` is the address of the service."""
+    access = row.access
+    moment = (EPOCH + timedelta(milliseconds=access.at_ms)).isoformat(timespec="milliseconds")
+    return {
+        "resourceType": "AuditEvent",
+        "id": str(row.seq),
+        "meta": {"versionId": "1", "lastUpdated": moment},
+        "type": EVENT_TYPE,
+        "subtype": [{"system": SUBTYPES, "code": access.interaction}],
+        "action": ACTIONS.get(access.interaction, "E"),
+        "recorded": moment,
+        "outcome": OUTCOMES[access.outcome],
+        "agent": _agents(access),
+        "source": {"observer": {"display": observer}},
+        "entity": [_subject(access), *_patients(access)],
+    }
+
+
+def _agents(access: AccessRow) -> list[JsonObject]:
+    network = {"network": {"address": access.address, "type": IP_ADDRESS}} if access.address else {}
+    role = {"role": [{"text": access.role}]} if access.role else {}
+    client = {"altId": access.client, "requestor": not access.login, **({} if access.login else role), **network}
+    if not access.login:
+        return [client]
+    return [{"altId": access.login, "requestor": True, **role, **network}, client]
+
+
+def _subject(access: AccessRow) -> JsonObject:
+    """Return AuditEvent.entity of the request: resource or type, with base, request id, Bundle entry and status."""
+    name = f"{access.type}/{access.id}" if access.id else access.type
+    request, _, number = access.request.partition(ENTRY)
+    details = {
+        "base": access.base,
+        "request": request,
+        "entry": f"Bundle.entry[{number}]" if number else "",
+        "status": str(access.status) if access.status else "",
+    }
+    detail = [{"type": key, "valueString": value} for key, value in details.items() if value]
+    return {"name": name, "type": RECORD, "role": OBJECT, **({"detail": detail} if detail else {})}
+
+
+def _patients(access: AccessRow) -> list[JsonObject]:
+    return [
+        {"what": {"reference": f"Patient/{one}"}, "type": PERSON, "role": SUBJECT} for one in access.patients.split()
+    ]
+
 
 NAME: Final = "AuditEvent"
 PATIENT: Final = re.compile(rf"(?:Patient/)?(?:{ID.pattern})")

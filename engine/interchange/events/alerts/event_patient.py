@@ -1,15 +1,43 @@
-"""The patient of an event: resolved to the survivor after a merge, the visits, and the enrollment.
+"""The patient of an event (survivor of a merge, visits, enrolment), and the alerts for subscribers.
 
 Enrolled are the members of the Group `Clinical Alerts Roster`, or all patients of a tenant.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from engine.config.service import Enrollment
-from engine.fhir.json import JsonObject
+from engine.fhir.json import Json, JsonObject
+from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.resource.catalogue import GROUP
+from engine.interchange.rest.subscription_criteria import CLINICAL_ALERTS
+from engine.interchange.store.notification import NotificationEvent, announce
 from engine.interchange.store.search.date import span
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
+
+CLINICAL_ALERT: Final = "clinical-alert"
+LEADING_INDICATOR: Final = "leading-indicator"
+
+
+def alert(transaction: Transaction, name: str, patient_id: str, *parts: Json) -> None:
+    """Queue an alert of this name about a patient; `parts` are its further parameters."""
+    parameters = [
+        {"name": "eventType", "valueString": name},
+        {"name": "patient", "valueReference": {"reference": f"Patient/{patient_id}"}},
+        *parts,
+    ]
+    announce(
+        transaction,
+        CLINICAL_ALERTS,
+        NotificationEvent(name, write_json({"resourceType": "Parameters", "parameter": parameters})),
+    )
+
+
+def with_visit(visit: StoredVersion | None) -> Iterator[Json]:
+    """Yield the part that holds a visit, if there is one."""
+    if visit is not None:
+        yield {"name": "encounter", "resource": visit.resource()}
+
 
 # The visits of a patient, latest first: by the start of their period, those without one by their creation.
 VISITS: Final = (

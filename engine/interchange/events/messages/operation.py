@@ -6,17 +6,24 @@ from typing import Final
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
-from engine.interchange.events.alerts.alert import CLINICAL_ALERT, alert, with_visit
-from engine.interchange.events.alerts.event_patient import enrolled, find_visit, is_of, living
-from engine.interchange.events.messages.message import BUNDLE, MessageNotice, message_of, read_notice, response_to
+from engine.interchange.events.alerts.event_patient import (
+    CLINICAL_ALERT,
+    alert,
+    enrolled,
+    find_visit,
+    is_of,
+    living,
+    with_visit,
+)
+from engine.interchange.events.messages.search import BUNDLE, MessageNotice, message_of, read_notice, response_to
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_version
-from engine.interchange.rest.subscriptions import criteria
+from engine.interchange.rest import subscription_criteria
 from engine.interchange.store.message import MessageRow, add_message, forget_messages, is_known
 from engine.interchange.store.notification import NotificationEvent, announce
 from engine.interchange.store.transaction import Follower, StoredVersion, Transaction
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
 
 CODE: Final = "process-message"
 NOTIFIED: Final = "adt-notify"
@@ -45,7 +52,7 @@ def _take(service: Service, tenant: str, notice: MessageNotice, transaction: Tra
     body = b""
     if enrolled(transaction, settings.adt.enrollment, patient.id):
         body = message_of(notice, message_id, service.base(FhirVersion.R4), patient, visit, transaction.at)
-        announce(transaction, criteria.ADMIN_NOTIFY, NotificationEvent(NOTIFIED, body))
+        announce(transaction, subscription_criteria.ADMIN_NOTIFY, NotificationEvent(NOTIFIED, body))
     add_message(transaction, MessageRow(message_id, notice.given, notice.event, patient.id, body))
     alerts = settings.clinical_alerts
     if alerts.enabled and notice.event in ALERTED and enrolled(transaction, alerts.enrollment, patient.id):

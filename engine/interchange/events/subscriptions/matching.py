@@ -11,13 +11,12 @@ from typing import Final, NamedTuple
 from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.search import follow_merges
-from engine.interchange.rest.subscriptions.criteria import parse_criteria
-from engine.interchange.store import subscription as rows
-from engine.interchange.store.clause import Arguments, with_probes
+from engine.interchange.rest.subscription_criteria import parse_criteria
+from engine.interchange.store import notification as rows
 from engine.interchange.store.index import Index
-from engine.interchange.store.notification import NotificationEvent, enqueue
+from engine.interchange.store.notification import NotificationEvent, Subscribed, enqueue
+from engine.interchange.store.query import Arguments, with_probes
 from engine.interchange.store.search.criterion import Criterion, ParameterKind, SearchQuery
-from engine.interchange.store.subscription import Subscribed
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.telemetry import logger
 

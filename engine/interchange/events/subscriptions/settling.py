@@ -1,6 +1,7 @@
-"""Stores a Subscription that a client writes, and its row for the matching in the same commit."""
+"""Stores a Subscription and its row for the matching in one commit, and switches off those past their end."""
 
 import secrets
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,18 +11,26 @@ from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
-from engine.interchange.events.subscriptions.header import Lines, masked, settle_lines
-from engine.interchange.events.subscriptions.sealing import NONCE_BYTES, seal, unseal
+from engine.interchange.events.subscriptions.header import NONCE_BYTES, Lines, masked, seal, settle_lines, unseal
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
-from engine.interchange.rest.subscriptions.criteria import Criteria, parse_criteria
-from engine.interchange.store.notification import NotificationOutcome, end_waiting
+from engine.interchange.rest.subscription_criteria import Criteria, parse_criteria
+from engine.interchange.store.notification import (
+    NotificationOutcome,
+    Subscribed,
+    drop_subscription,
+    end_waiting,
+    find_subscription,
+    other_active,
+    over,
+    put_subscription,
+    switch_off,
+)
 from engine.interchange.store.search.date import span
-from engine.interchange.store.subscription import Subscribed, find_subscription, other_active, put_subscription
-from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
-from engine.interchange.tokens.oauth.rights import may
-from engine.interchange.tokens.oauth.scope import allows
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.store.transaction import Follower, StoredVersion, Transaction, milliseconds
+from engine.interchange.tokens.role import may
+from engine.interchange.tokens.scope import allows
+from engine.interchange.tokens.vault import Principal
 
 ACTIVE: Final = "active"
 OFF: Final = "off"
@@ -145,3 +154,53 @@ def _kept_error(live: StoredVersion | None) -> str:
 
 def _wrong(text: str, element: str, category: Category = Category.INVALID) -> Exception:
     return refuse(category, text, location=f"{SUBSCRIPTION}.{element}")
+
+
+# Subscriptions that one call ends.
+MOST: Final = 100
+
+
+def end_subscription(transaction: Transaction, subscription_id: str, reason: str) -> bool:
+    """Switch an active subscription off, with the reason in its `error`; False if it is not active.
+
+    Its waiting events are not sent.
+    """
+    row = find_subscription(transaction.connection, transaction.tenant, subscription_id)
+    stored = transaction.get(SUBSCRIPTION, subscription_id)
+    if row is None or not row.active or stored is None or stored.deleted:
+        return False
+    switch_off(transaction, subscription_id)
+    end_waiting(
+        transaction.connection,
+        transaction.tenant,
+        subscription_id,
+        milliseconds(transaction.at),
+        NotificationOutcome.OFF,
+    )
+    transaction.update(stored, {**stored.resource(), "status": OFF, "error": reason})
+    return True
+
+
+async def end_those_over(service: Service) -> int:
+    """Switch off the subscriptions whose end has passed; return their number."""
+    rows = over(service.store.reader(), milliseconds(service.clock()), MOST)
+    ended = [(tenant, row_id) for tenant, row_id in rows if tenant in service.configuration.tenants]
+    for tenant, row_id in ended:
+        await service.store.write(tenant, partial(end_subscription, subscription_id=row_id, reason=END_PASSED))
+    return len(ended)
+
+
+def follower(transaction: Transaction, before: JsonObject | None, after: JsonObject | None) -> None:
+    """Delete the row of a deleted subscription, and end its waiting events."""
+    if before is not None and after is None:
+        drop_subscription(transaction, before["id"])
+        end_waiting(
+            transaction.connection,
+            transaction.tenant,
+            before["id"],
+            milliseconds(transaction.at),
+            NotificationOutcome.DELETED,
+        )
+
+
+FOLLOWERS: Final[dict[str, Follower]] = {SUBSCRIPTION: follower}

@@ -16,10 +16,9 @@ from engine.errors import UsageError
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.store import notification
 from engine.interchange.store.access import append, by_command
-from engine.interchange.store.notification import LISTED, NotificationOutcome, PendingNotification
+from engine.interchange.store.notification import LISTED, NotificationOutcome, PendingNotification, find_subscription
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
-from engine.interchange.store.subscription import find_subscription
 from engine.interchange.store.transaction import Transaction, iso, milliseconds
 
 # The last events are listed, up to this number.

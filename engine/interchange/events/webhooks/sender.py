@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 from engine import fault
 from engine.errors import place_of
 from engine.interchange.core.service import Service
-from engine.interchange.events.subscriptions.ending import end_those_over
-from engine.interchange.events.subscriptions.sealing import unseal
-from engine.interchange.events.webhooks.address import AddressError, resolve
-from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS, headers_of, shown_body
-from engine.interchange.events.webhooks.servers import ServerAddress, Servers
-from engine.interchange.events.webhooks.settling import Settled, settle
+from engine.interchange.events.subscriptions.header import unseal
+from engine.interchange.events.subscriptions.settling import end_those_over
+from engine.interchange.events.webhooks.servers import AddressError, ServerAddress, Servers, resolve
+from engine.interchange.events.webhooks.settling import TIMEOUT_SECONDS, Settled, headers_of, settle, shown_body
 from engine.interchange.jobs.queue_worker import LaneWork, QueueWorker, WorkQueue
 from engine.interchange.kernel.outbound import OutboundError
 from engine.interchange.store import notification

@@ -8,8 +8,14 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
-from engine.interchange.core.reply import written_answer
+from engine.interchange.core.exchange import (
+    FhirRequest,
+    HttpAnswer,
+    Interaction,
+    InteractionLevel,
+    RequiredAccess,
+    written_answer,
+)
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.rest.patient.index import IDENTIFIER
@@ -18,8 +24,7 @@ from engine.interchange.rest.resource.draft import check_chart, read_draft
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.rest.resource.rules import check_shape, issues
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
-from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule, may_see
 
 NAME: Final = "DocumentReference"
 SUBJECT: Final = f"{NAME}.subject"

@@ -8,8 +8,7 @@ from typing import Final
 from engine.fhir.json import JsonObject
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of
 from engine.interchange.network.patient360.record import Ledger, ProvenanceRecord, Words, hashes, read_record
-from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.parameters import ChartPart
+from engine.interchange.rest.everything import ChartPart, chart_keys, records
 from engine.interchange.store.history import former_version
 from engine.interchange.store.search.date import NEVER
 from engine.interchange.store.transaction import StoredVersion, Transaction

@@ -25,8 +25,8 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.clinical.patient360 import terms
-from engine.interchange.clinical.patient360.terms import canonical_code, canonical_system
+from engine.interchange.clinical import terms
+from engine.interchange.clinical.terms import canonical_code, canonical_system
 from engine.interchange.network.patient360.standardise import standardised
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.search.date import span

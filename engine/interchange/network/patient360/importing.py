@@ -17,7 +17,7 @@ from engine import fault
 from engine.database.sqlite import SqliteError
 from engine.errors import ServiceError, place_of
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.patient360.facts import DocumentFacts, UnreadableDocumentError
+from engine.interchange.clinical.facts import DocumentFacts, UnreadableDocumentError
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.job import CancelledJobError, subject
 from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, ChartIndexEntry, read_chart_index

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.patient360.facts import DocumentIdentity
-from engine.interchange.clinical.patient360.terms import canonical_system
+from engine.interchange.clinical.facts import DocumentIdentity
+from engine.interchange.clinical.terms import canonical_system
 from engine.interchange.store.search.text import fold
 
 WORD: Final = re.compile(r"[^\W_]+")

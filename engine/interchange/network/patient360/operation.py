@@ -13,7 +13,7 @@ from engine.interchange.network.patient360.retrieve import KIND
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.transaction import StoredVersion, Transaction
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
 
 NAME: Final = "patient"
 # The scope that suffices in place of those of all types (specification, Scopes); `patient360` reads only.

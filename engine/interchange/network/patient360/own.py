@@ -7,11 +7,11 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.clinical.facts import PATIENT, DocumentFacts
 from engine.interchange.clinical.medication import REFERENCE, with_concept
-from engine.interchange.clinical.patient360.facts import PATIENT, DocumentFacts
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.deduplicate import FACTS
-from engine.interchange.network.patient360.reading_references import is_expression
+from engine.interchange.network.patient360.reading_bundle import is_expression
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.standardise import standardised
 from engine.interchange.rest.resource.catalogue import KEPT, SUPPORTING

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.clinical.patient360.facts import DocumentFacts, DocumentSection
+from engine.interchange.clinical.facts import DocumentFacts, DocumentSection
 from engine.interchange.network.patient360.connectors.connector import RetrievedDocument
 from engine.interchange.store.references import local_target
 from engine.interchange.store.search.date import NEVER, span

@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.clinical.patient360.terms import UCUM, canonical_code, canonical_system, ucum
+from engine.interchange.clinical.terms import UCUM, canonical_code, canonical_system, ucum
 
 # The systems of elements whose codings may have none.
 IMPLIED: Final = {

@@ -1,12 +1,14 @@
-"""What is missing in the answers at order entry, and which of them are wrong; no text of it holds an answer."""
+"""The answers at order entry: which items are asked (`enableWhen`), what is missing or wrong; no text of it.
+
+Values of different kinds are never equal, and neither is before the other; nor are quantities of different units, where
+both say theirs.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.orders.compendium.condition import same_coding
-from engine.interchange.orders.compendium.entry import OrderEntry
 from engine.interchange.orders.compendium.questionnaire_item import (
     DISPLAY,
     GROUP,
@@ -16,6 +18,166 @@ from engine.interchange.orders.compendium.questionnaire_item import (
     items_of,
     value_of,
 )
+from engine.interchange.store.search.date import span
+
+# A value as the range that it covers: a year covers its days.
+Range = tuple[Any, Any]
+
+EXISTS: Final = "exists"
+OPERATORS: Final[Mapping[str, Callable[[Range, Range], bool]]] = {
+    "=": lambda given, wanted: given == wanted,
+    "!=": lambda given, wanted: given != wanted,
+    ">": lambda given, wanted: given[0] > wanted[1],
+    "<": lambda given, wanted: given[1] < wanted[0],
+    ">=": lambda given, wanted: given[0] >= wanted[0],
+    "<=": lambda given, wanted: given[1] <= wanted[1],
+}
+EQUALITY: Final = frozenset({"=", "!="})
+KINDS: Final = {
+    "Integer": "number",
+    "Decimal": "number",
+    "Date": "date",
+    "DateTime": "date",
+    "Instant": "date",
+    "String": "text",
+    "Uri": "text",
+}
+ORDERED: Final = frozenset({"number", "date", "text", "Time", "Quantity"})
+
+
+def holds(condition: JsonObject, answers: list[JsonObject]) -> bool:
+    """Say whether a condition holds: of several answers one that fulfils it is enough, of none only `exists` speaks."""
+    operator, wanted = condition.get("operator", "="), _wanted(condition)
+    if operator == EXISTS:
+        return bool(answers) is (wanted[1] is not False)
+    return any(_fulfils(operator, value_of(answer), wanted) for answer in answers)
+
+
+def same_coding(one: JsonObject, other: JsonObject) -> bool:
+    """Say whether two codings are the same; a system counts where both have one."""
+    systems = {one.get("system"), other.get("system")} - {None, ""}
+    return one.get("code") == other.get("code") and len(systems) < 2
+
+
+def _wanted(condition: JsonObject) -> tuple[str, Any]:
+    return next(((name, value) for name, value in condition.items() if name.startswith("answer")), ("", None))
+
+
+def _fulfils(operator: str, given: tuple[str, Any], wanted: tuple[str, Any]) -> bool:
+    (kind, value), (wanted_kind, wanted_value) = _kind(given, "value"), _kind(wanted, "answer")
+    if kind == wanted_kind == "Coding":
+        equal = same_coding(value, wanted_value)
+        return equal if operator == "=" else operator == "!=" and not equal
+    left, right = _range(kind, value), _range(wanted_kind, wanted_value)
+    if kind != wanted_kind or left is None or right is None or len({_unit(value), _unit(wanted_value)} - {""}) > 1:
+        return operator == "!="
+    return (operator in EQUALITY or kind in ORDERED) and operator in OPERATORS and OPERATORS[operator](left, right)
+
+
+def _kind(named: tuple[str, Any], prefix: str) -> tuple[str, Any]:
+    name = named[0].removeprefix(prefix)
+    return KINDS.get(name, name), named[1]
+
+
+def _range(kind: str, value: Any) -> Range | None:
+    if kind == "date":
+        return span(value)
+    if kind == "Quantity":
+        number = value.get("value")
+        return None if number is None else (number, number)
+    if kind == "Reference":
+        value = value.get("reference")
+    return value, value
+
+
+def _unit(value: Json) -> str:
+    return str(value.get("code") or value.get("unit") or "") if isinstance(value, dict) else ""
+
+
+# The repetitions around an item: the linkId of what repeats, and the part of the response; the root first.
+Context = tuple[tuple[str, JsonObject], ...]
+
+# Conditions on items that have conditions themselves: what lies further off counts as asked.
+LONGEST_CHAIN: Final = 40
+ANY: Final = "any"
+ALL: Final = "all"
+
+
+class OrderEntry:
+    """One order entry: what is asked of whom, given the answers."""
+
+    def __init__(self, asked: dict[str, QuestionnaireItem], given: ResponseIndex, *, collected: bool) -> None:
+        self.asked = asked
+        self.given = given
+        self.collected = collected
+        # By linkId and repetitions; what is being looked at counts as asked, so that a circle ends.
+        self._enabled: dict[tuple[str, tuple[int, ...]], bool] = {}
+        # Repetitions that are not in the response, kept so that no other part of it takes their place in memory.
+        self._empty: list[JsonObject] = []
+
+    def missing(self, items: tuple[QuestionnaireItem, ...], context: Context) -> Iterator[str]:
+        """Yield the linkIds of unanswered items within a repetition."""
+        for one in items:
+            if one.kind != DISPLAY and self._is_enabled(one, context, 0):
+                yield from self._group(one, context) if one.kind == GROUP else self._question(one, context)
+
+    def _question(self, one: QuestionnaireItem, context: Context) -> Iterator[str]:
+        answers = self.given.answers(context[-1][1], one.link_id)
+        if not answers:
+            if one.required(collected=self.collected):
+                yield one.link_id
+            return
+        for inner in self._repetitions(one, answers, context):
+            yield from self.missing(one.items, inner)
+
+    def _group(self, one: QuestionnaireItem, context: Context) -> Iterator[str]:
+        node, required = context[-1][1], one.required(collected=self.collected)
+        parts = self.given.parts(node, one.link_id)
+        if one.repeats and not parts and required:
+            self._empty.append({})
+            parts = self._empty[-1:]
+        below = [name for inner in self._repetitions(one, parts, context) for name in self.missing(one.items, inner)]
+        yield from below
+        if required and not below and not any(self.given.answers(node, name) for name in by_link_id(one.items)):
+            yield one.link_id
+
+    def _repetitions(self, one: QuestionnaireItem, parts: list[JsonObject], context: Context) -> list[Context]:
+        return [(*context, (one.link_id, part)) for part in parts] if one.repeats else [context]
+
+    def _is_enabled(self, one: QuestionnaireItem, context: Context, depth: int) -> bool:
+        context = self._shared(one, context)
+        known = (one.link_id, tuple(id(part) for _, part in context))
+        if known not in self._enabled:
+            self._enabled[known] = True
+            conditions = one.item.get("enableWhen", ())
+            if conditions and depth < LONGEST_CHAIN:
+                # Of several without a behaviour any is enough, as in STU3, which has none.
+                enough = all if one.item.get("enableBehavior", ANY) == ALL else any
+                self._enabled[known] = enough(self._holds(condition, context, depth) for condition in conditions)
+        return self._enabled[known]
+
+    def _holds(self, condition: JsonObject, context: Context, depth: int) -> bool:
+        question = self.asked.get(condition.get("question", ""))
+        return holds(condition, [] if question is None else self._answers(question, context, depth + 1))
+
+    def _answers(self, question: QuestionnaireItem, context: Context, depth: int) -> list[JsonObject]:
+        """Return the answers to a question in the nearest repetition that it shares; none where it is not asked."""
+        within = self._shared(question, context)
+        above: QuestionnaireItem | None = question
+        while above is not None:
+            if not self._is_enabled(above, within, depth):
+                return []
+            above = self.asked.get(above.parent) if above.parent else None
+        return self.given.answers(within[-1][1], question.link_id)
+
+    def _shared(self, one: QuestionnaireItem, context: Context) -> Context:
+        shared = 1
+        for name, (repeating, _) in zip(one.within, context[1:], strict=False):
+            if name != repeating:
+                break
+            shared += 1
+        return context[:shared]
+
 
 TEXTS: Final = ("valueString",)
 # The elements that an answer to each type of item may be in; none for types that are not answered.

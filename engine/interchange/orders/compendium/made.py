@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from engine.fhir.json import JsonObject
 from engine.fhir.primitives import ID
 from engine.interchange.kernel.extension import url
-from engine.interchange.orders.compendium.files.asking import ids_of, placed_questions
+from engine.interchange.orders.compendium.files.asking import UCUM, EnableWhen, condition, ids_of, placed_questions
 from engine.interchange.orders.compendium.files.authored import (
     AuthoredLaboratory,
     AuthoredQuestion,
@@ -15,8 +15,7 @@ from engine.interchange.orders.compendium.files.authored import (
     Required,
     Specimen,
 )
-from engine.interchange.orders.compendium.files.examine import Asking
-from engine.interchange.orders.compendium.files.when import UCUM, EnableWhen, condition
+from engine.interchange.orders.compendium.files.read import Asking
 from engine.interchange.orders.compendium.lookup import ACTIVE, system_of
 from engine.interchange.orders.compendium.questionnaire_item import WHEN_COLLECTED
 

@@ -1,21 +1,103 @@
 """An order as a laboratory gets it: everything that it refers to, read from the store at one moment."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from engine.fhir.json import JsonObject
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.extension import url, value
 from engine.interchange.orders.compendium.lookup import find_test
-from engine.interchange.orders.laboratory.answers import QuestionAnswer, answers_in
-from engine.interchange.orders.laboratory.resolving import Resolver
-from engine.interchange.orders.moving import find_order
-from engine.interchange.orders.order import performer_of, tests_of
+from engine.interchange.orders.order import find_order, performer_of, tests_of
 from engine.interchange.orders.validation import PAYERS, lab_codes
 from engine.interchange.rest.patient.index import is_record_number
+from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
 
 Resource = JsonObject
+
+
+class QuestionAnswer(NamedTuple):
+    """One answer: the question as a Coding (its code, or the linkId) and text, and `value` of a FHIR type (`Coding`).
+
+    `number` counts the answers to one question from 1, 0 where there is one only.
+    """
+
+    question: Resource
+    text: str
+    type: str
+    value: Json
+    number: int
+
+
+def answers_in(
+    response: Resource, find: Callable[[Json], Resource | None], asked_of_test: Callable[[], Resource | None]
+) -> Iterator[QuestionAnswer]:
+    """Yield the answers of a QuestionnaireResponse at every depth.
+
+    The Questionnaire that it names, else the one of the test, says how questions and answers are coded and worded.
+    """
+    asked = response.get("questionnaire")
+    address = asked.get("reference") if isinstance(asked, dict) else asked
+    local = "/".join(str(address or "").split("|")[0].split("/")[-2:])
+    questionnaire = find(local) if local.startswith("Questionnaire/") else None
+    yield from _answers(response, dict(_questions(questionnaire or asked_of_test() or {})))
+
+
+def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[QuestionAnswer]:
+    for item in part.get("item", ()):
+        given = item.get("answer", ())
+        link = str(item.get("linkId", ""))
+        question = questions.get(link, {})
+        text = item.get("text") or question.get("text") or ""
+        code = next(iter(question.get("code", ())), {"code": link, "display": text})
+        for number, answer in enumerate(given, 1):
+            name = next((key for key in answer if key.startswith("value")), "")
+            if name:
+                value = _worded(answer[name], question) if name == "valueCoding" else answer[name]
+                yield QuestionAnswer(code, text, name.removeprefix("value"), value, number if len(given) > 1 else 0)
+            yield from _answers(answer, questions)
+        yield from _answers(item, questions)
+
+
+def _worded(coding: Resource, question: Resource) -> Resource:
+    """Return an answer with the words that the question has for it, where it has none itself."""
+    options = [one.get("valueCoding", {}) for one in question.get("answerOption", ())]
+    shown = [one["display"] for one in options if "display" in one and _named(one) == _named(coding)]
+    return {"display": shown[0], **coding} if shown else coding
+
+
+def _named(coding: Resource) -> tuple[Json, Json]:
+    return coding.get("system"), coding.get("code")
+
+
+def _questions(part: Resource) -> Iterator[tuple[str, Resource]]:
+    for item in part.get("item", ()):
+        yield str(item.get("linkId", "")), item
+        yield from _questions(item)
+
+
+class Resolver:
+    """Finds what references name, as seen from resources that may contain it, the nearest first."""
+
+    def __init__(self, transaction: Transaction, holders: tuple[Resource, ...]) -> None:
+        self._transaction = transaction
+        self._contained: dict[str, Resource] = {}
+        for holder in reversed(holders):
+            self._contained |= {f"#{one.get('id')}": one for one in holder.get("contained", ())}
+
+    def __call__(self, reference: Json) -> Resource | None:
+        """Return what a Reference or its text names; None where it names nothing that is there."""
+        text = reference.get("reference", "") if isinstance(reference, dict) else reference
+        if not isinstance(text, str) or not text:
+            return None
+        if text.startswith("#"):
+            return self._contained.get(text)
+        type_name, _, resource_id = local_target(text).partition("/")
+        stored = self._transaction.get(type_name, resource_id)
+        if stored is not None and stored.survivor:
+            stored = self._transaction.get(type_name, stored.survivor)
+        return None if stored is None or stored.survivor is not None else stored.resource()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ from engine.fhir.json import JsonObject
 from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.settling import control_id
-from engine.interchange.orders.moving import find_order, move
-from engine.interchange.orders.order import NAME, STATUS, status_of
-from engine.interchange.orders.status import OrderEvent, OrderStatus
+from engine.interchange.orders.order import NAME, STATUS, OrderEvent, OrderStatus, find_order, move, status_of
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store import transmission
 from engine.interchange.store.access import append, by_command, patients_in

@@ -9,8 +9,7 @@ from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import coding, instant, loinc, term
 from engine.interchange.clinical.synthetic.measures import measured
 from engine.interchange.orders.completion import FINAL, REPORT
-from engine.interchange.orders.moving import find_order
-from engine.interchange.orders.order import TEST, tests_of
+from engine.interchange.orders.order import TEST, find_order, tests_of
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import Sent

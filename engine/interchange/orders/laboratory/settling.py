@@ -10,9 +10,7 @@ from engine.config.laboratory import SIMULATED, Laboratory
 from engine.interchange.orders.laboratory.connectors.connector import SendVerdict
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.order import LaboratoryOrder, read_order
-from engine.interchange.orders.moving import find_order, move
-from engine.interchange.orders.order import status_of
-from engine.interchange.orders.status import OrderEvent, OrderStatus
+from engine.interchange.orders.order import OrderEvent, OrderStatus, find_order, move, status_of
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import EPOCH, Transaction
 from engine.interchange.store.transmission import Sent, TransmissionOutcome, TransmissionStatus

@@ -1,15 +1,49 @@
-"""Content of any media type: a body as a Binary resource, and a Binary as what it contains (FHIR, "Binary")."""
+"""Binary: content of any media type, read as it is or as a resource, within the patient compartment."""
 
+import asyncio
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer
-from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_resource, read_strictly
 from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.store.references import local_target
+from engine.interchange.store.transaction import Transaction
+
+# The patients of resources that refer to a target, and patients that refer to it themselves (a photo).
+REFERRING: Final = (
+    "SELECT DISTINCT CASE WHEN r.type = 'Patient' THEN 'Patient/' || r.id ELSE own.target END"
+    " FROM reference_index AS i JOIN resource AS r ON r.key = i.key"
+    " LEFT JOIN reference_index AS own ON own.key = i.key AND own.parameter = r.type || '.patient'"
+    " WHERE i.tenant = ? AND i.target = ?"
+)
+IN_CHART_OF: Final = (
+    "SELECT target FROM reference_index WHERE parameter = ? AND key ="
+    " (SELECT key FROM resource WHERE tenant = ? AND type = ? AND id = ?)"
+)
+
+
+def owners(transaction: Transaction, binary_id: str, resource: JsonObject) -> frozenset[str]:
+    """Return the ids of a Binary's patients; empty for none."""
+    context = local_target(resource.get("securityContext", {}).get("reference", ""))
+    if context.startswith("Patient/"):
+        targets = {context}
+    elif context:
+        type_name, _, context_id = context.partition("/")
+        arguments: tuple[str | int, ...] = (f"{type_name}.patient", transaction.tenant, type_name, context_id)
+        targets = {row[0] for row in transaction.connection.execute(IN_CHART_OF, arguments).fetchall()}
+    else:
+        target = f"Binary/{binary_id}"
+        rows = transaction.connection.execute(REFERRING, (transaction.tenant, target)).fetchall()
+        targets = {row[0] for row in rows if row[0]}
+    return frozenset(target.removeprefix("Patient/") for target in targets if target.startswith("Patient/"))
+
 
 FHIR_JSON: Final = "application/fhir+json"
 JSON: Final = "application/json"
@@ -73,3 +107,31 @@ def raw_answer(content: Content, headers: tuple[tuple[str, str], ...]) -> HttpAn
     """Return content unchanged as the answer to a read; an invalid media type is not sent in a header."""
     media_type = content.media_type if MEDIA_TYPE.fullmatch(content.media_type) else UNKNOWN
     return HttpAnswer(200, content.body, (*headers, *FILE), media_type, content.patients)
+
+
+Reading = Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]
+
+
+def raw(reading: Reading) -> Reading:
+    """Return the reading of a Binary's content, made of the one that shows the resource."""
+
+    async def read(service: Service, request: FhirRequest) -> HttpAnswer:
+        answer = await reading(service, request)
+        if not answer.body:
+            return answer
+        return await asyncio.to_thread(_shown, service, request, answer)
+
+    return read
+
+
+def _shown(service: Service, request: FhirRequest, answer: HttpAnswer) -> HttpAnswer:
+    resource = read_resource(answer.body)
+    whose = service.store.read(request.principal.tenant, lambda inner: tuple(owners(inner, request.id, resource)))
+    media_type = resource.get("contentType", "")
+    if wants_resource(request, media_type):
+        return replace(answer, patients=whose)
+    headers = answer.headers
+    context = local_target(resource.get("securityContext", {}).get("reference", ""))
+    if context:
+        headers = (*headers, ("x-security-context", context))
+    return raw_answer(Content(media_type, content_of(resource, request.version), whose), headers)

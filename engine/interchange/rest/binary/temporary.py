@@ -14,13 +14,13 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
 from engine.interchange.rest.binary.content import ELEMENT, Content, raw_answer, wants_resource
-from engine.interchange.rest.everything.operation import SCOPES
+from engine.interchange.rest.everything import SCOPES
 from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.store import temporary
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.temporary import Temporary
 from engine.interchange.store.transaction import Transaction, milliseconds
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
 
 # How the id of a temporary Binary begins; no other one does.
 PREFIX: Final = "tmp-"

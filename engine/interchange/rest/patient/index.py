@@ -13,7 +13,7 @@ from engine.interchange.rest.resource.rows import indexer
 from engine.interchange.store.index import IdentifierRow, Index, TokenIndexRow
 from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.text import short
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
 
 GENDER_SYSTEM: Final = "http://hl7.org/fhir/administrative-gender"
 IDENTIFIER: Final = "Patient.identifier"

@@ -1,18 +1,75 @@
-"""Patient create; and what update shares with it: the service's identifier, uniqueness, the duplicate limit."""
+"""Patient create and update: required elements, the service's identifier, uniqueness, the duplicate limit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import FhirRequest, HttpAnswer
-from engine.interchange.core.reply import written_answer
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, written_answer
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.rest.patient.index import CONDITIONAL, DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
-from engine.interchange.rest.patient.rules import check_patient
-from engine.interchange.rest.resource.draft import DraftResource, read_draft
-from engine.interchange.rest.resource.precondition import match_condition, parse_condition
+from engine.interchange.rest.resource.draft import DraftResource, make_draft, read_draft
+from engine.interchange.rest.resource.precondition import (
+    check_id,
+    check_same_id,
+    match_condition,
+    parse_condition,
+    parse_expected,
+)
+from engine.interchange.rest.resource.rules import check_shape, issues
+from engine.interchange.rest.resource.update import Work
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
-from engine.interchange.tokens.oauth.rights import may_see
+from engine.interchange.tokens.role import may_see
+
+
+def check_patient(patient: JsonObject, version: FhirVersion) -> RefusedError | None:
+    """Raise the RefusedError of a malformed or incomplete body; return, not raise, that of a well-formed wrong one.
+
+    The wrong one's turn comes after conflicts (409, 412), which only the store knows.
+    """
+    missing, wrong = check_shape(patient, "Patient", version)
+    absent = (*_missing(patient), *issues(missing))
+    if absent:
+        raise RefusedError(Category.REQUIRED, absent)
+    forged = tuple(_forged(patient))
+    return wrong or (RefusedError(Category.RULE, forged) if forged else None)
+
+
+def _forged(patient: JsonObject) -> Iterator[Issue]:
+    """Yield the links by which a live record would say that another took its place: that only $merge says."""
+    for index, link in enumerate(patient.get("link", [])):
+        if link.get("type") == "replaced-by":
+            text = "A patient is replaced by $merge only."
+            yield Issue(text, f"Patient.link[{index}].type", "replaced-by")
+
+
+def _missing(patient: JsonObject) -> Iterator[Issue]:
+    names = patient.get("name", [])
+    if not names:
+        yield _required("Patient.name")
+    else:
+        if _blank(names[0].get("family")):
+            yield _required("Patient.name[0].family")
+        if all(map(_blank, names[0].get("given", []))):
+            yield _required("Patient.name[0].given")
+    for element in ("gender", "birthDate"):
+        if not patient.get(element):
+            yield _required(f"Patient.{element}")
+    for index, identifier in enumerate(patient.get("identifier", [])):
+        for part in ("system", "value"):
+            if _blank(identifier.get(part)):
+                yield Issue(
+                    "An identifier needs a system and a value.", f"Patient.identifier[{index}].{part}", "missing-field"
+                )
+
+
+def _blank(text: str | None) -> bool:
+    """Say whether there is nothing but blanks: by such a name or number nobody would be found."""
+    return text is None or not text.strip()
+
+
+def _required(path: str) -> Issue:
+    return Issue(f"{path} is required to register a patient.", path, "missing-field")
 
 
 async def create(service: Service, request: FhirRequest) -> HttpAnswer:
@@ -89,3 +146,33 @@ def creator(
         return transaction.create("Patient", patient_id, patient, change)
 
     return create
+
+
+def replacing(service: Service, request: FhirRequest, change: VersionMethod) -> Work:
+    """Return the work that replaces a Patient, or creates it; RefusedError (400)."""
+    expected = parse_expected(request)
+    check_id(request.id)
+    draft = make_draft(service, request, check_patient)
+    check_same_id(request)
+    insert = creator(service, request, draft, request.id, VersionMethod.NEW)
+
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
+        stored = transaction.get("Patient", request.id)
+        expected.check(stored, request.version)
+        if stored is None or stored.deleted:
+            return 201, insert(transaction, stored)
+        return 200, _replace(service, transaction, stored, draft, change)
+
+    return work
+
+
+def _replace(
+    service: Service, transaction: Transaction, stored: StoredVersion, draft: DraftResource, change: VersionMethod
+) -> StoredVersion:
+    # Before its record numbers are: those of a merged-away patient are kept for the survivor.
+    if stored.survivor is not None:
+        raise refuse(Category.RULE, f"The patient was merged into Patient/{stored.survivor}.", location="Patient.id")
+    patient = with_global_id(draft.resource, stored.id, service.configuration.service_identifier_system)
+    check_record_numbers(transaction, patient, stored.key)
+    draft.judge(transaction, stored)
+    return transaction.update(stored, patient, change)

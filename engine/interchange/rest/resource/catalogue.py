@@ -6,15 +6,16 @@ from typing import Final
 
 from engine.fhir.versions.addresses import IN_R4, TABLES
 from engine.interchange.rest.patient.index import PATIENT, index_patient
-from engine.interchange.rest.resource.definition import DIRECTORY_PAGES, Definition
-from engine.interchange.rest.resource.line import (
+from engine.interchange.rest.resource.definition import (
     CATEGORY,
     CODE,
+    DIRECTORY_PAGES,
     ENCOUNTER,
     IDENTIFIER,
     PERFORMERS,
     STATUS,
     TYPE,
+    Definition,
     address,
     billing,
     chart,
@@ -26,15 +27,85 @@ from engine.interchange.rest.resource.line import (
     patient,
     text,
     to,
+    uri,
 )
-from engine.interchange.rest.resource.ordering import ORDERING
 from engine.interchange.rest.resource.rows import indexer
 from engine.interchange.rest.resource.subscription import SUBSCRIBING
 from engine.interchange.store.indexing import digest
 from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.date import READING
 from engine.interchange.store.transaction import Indexer
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
+
+# The service's own status of an order, which is finer than FHIR's.
+ORDER_STATUS: Final = "extension(requestgroup-orderStatus).valueCoding"
+ORDERING: Final = (
+    chart(
+        "RequestGroup",
+        "subject",
+        (),
+        replace(STATUS, elements=("status", ORDER_STATUS)),
+        number("group-identifier", "groupIdentifier"),
+        date("authoredOn", name="authored"),
+        to("author", "Practitioner", "Device", rank=Rank.SOME),
+        to("performer", "Organization", element="extension(requestgroup-performer).valueReference", rank=Rank.MANY),
+        replace(ENCOUNTER, stu3="context"),
+        code("intent", "intent", Rank.MOST),
+        code("priority", "priority", Rank.MOST),
+        CODE,
+        scoped=False,
+        statuses=frozenset({"active", "draft"}),
+    ),
+    chart(
+        "QuestionnaireResponse",
+        "subject",
+        (),
+        Parameter(
+            "questionnaire", ParameterKind.CANONICAL, "", Rank.SOME, ("questionnaire",), targets=("Questionnaire",)
+        ),
+        STATUS,
+        date("authored", name="authored"),
+        to("author", *PERFORMERS, "Device", rank=Rank.SOME),
+        to("based-on", "ServiceRequest", "CarePlan", element="basedOn"),
+        replace(ENCOUNTER, stu3="context"),
+        scoped=False,
+        charted=False,
+    ),
+    chart(
+        "Specimen",
+        "subject",
+        (),
+        number("accession", "accessionIdentifier"),
+        TYPE,
+        STATUS,
+        date("collection.collected[x]", name="collected"),
+        scoped=False,
+        charted=False,
+    ),
+    directory(
+        "Questionnaire",
+        CODE,
+        uri("url"),
+        code("version", "version"),
+        text("name", "name"),
+        text("title", "title"),
+        text("publisher", "publisher"),
+        STATUS,
+    ),
+    directory(
+        "ActivityDefinition",
+        CODE,
+        code("topic", "topic"),
+        uri("url"),
+        code("version", "version"),
+        text("name", "name"),
+        # Also by a test's synonyms.
+        text("title", "title", "extension(activitydefinition-synonym).valueString"),
+        text("publisher", "publisher"),
+        STATUS,
+    ),
+)
+
 
 CLINICAL_STATUS: Final = Parameter("clinical-status", ParameterKind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
 # Prefixes that DocumentReference accepts as synonyms (specification, generic search rule 4).

@@ -11,7 +11,7 @@ from engine.fhir.json import Json, JsonObject
 from engine.interchange.core.exchange import FhirRequest, Interaction, InteractionLevel
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.rest.binary.patient_compartment import owners
+from engine.interchange.rest.binary.content import owners
 from engine.interchange.rest.resource.catalogue import GROUP, KEPT
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.elements import values
@@ -19,9 +19,9 @@ from engine.interchange.rest.resource.pages import read_page_request
 from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.transaction import StoredVersion, Transaction
-from engine.interchange.tokens.oauth.role import RoleRule
-from engine.interchange.tokens.oauth.scope import ANY, allows, wide
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.tokens.role import RoleRule
+from engine.interchange.tokens.scope import ANY, allows, wide
+from engine.interchange.tokens.vault import Principal
 
 READS: Final = frozenset({"read", "read-temporary", "vread", "history-instance"})
 CHANGES: Final = frozenset({"update", "patch", "delete"})

@@ -7,14 +7,14 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
-from engine.interchange.rest.binary.patient_compartment import owners
+from engine.interchange.rest.binary.content import owners
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.conditional import conditional
 from engine.interchange.rest.resource.precondition import match_condition, parse_criteria, parse_expected
+from engine.interchange.rest.resource.update import conditional
 from engine.interchange.store.references import attachments_in
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.transaction import StoredVersion, Transaction
-from engine.interchange.tokens.oauth.scope import allows
+from engine.interchange.tokens.scope import allows
 
 # Refuses to delete a resource of its type; the text is the service's identifier system.
 DeletionRule = Callable[[StoredVersion, str], None]

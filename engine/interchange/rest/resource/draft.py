@@ -1,30 +1,159 @@
-"""A body on its way into the store: read in the client's version, kept in R4's shape, judged once conflicts are out."""
+"""A body on its way into the store: read in the client's version, kept in R4's shape, its references' types judged."""
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from engine.fhir.json import JsonObject
+from engine.fhir.r4 import target_types
 from engine.fhir.schema import FhirVersion
-from engine.fhir.versions.names import name_in
+from engine.fhir.versions.names import name_in, r4_name
 from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.kernel.view import to_stored, tolerated
-from engine.interchange.rest.binary.patient_compartment import owners
+from engine.interchange.kernel.exact import read_resource
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.kernel.view import to_stored, to_version, tolerated
+from engine.interchange.rest.binary.content import owners
 from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.rest.resource.definition import Definition
-from engine.interchange.rest.resource.items import named
 from engine.interchange.rest.resource.projection import SUBSETTED, TAG_SYSTEMS
-from engine.interchange.rest.resource.targets import Stray, check_strays, find_strays
 from engine.interchange.store.references import (
     Reference,
     attachments_in,
     check_references,
     local_target,
     normalise_references,
+    placed_references,
 )
 from engine.interchange.store.transaction import StoredVersion, Transaction
+
+QUESTIONNAIRE: Final = "Questionnaire"
+MISSING: Final = "missing-field"
+
+
+def named(body: JsonObject) -> JsonObject:
+    """Return a body in which each item that has one of the two names has both; any other body stays as it is."""
+    if not isinstance(body, dict) or body.get("resourceType") != QUESTIONNAIRE:
+        return body
+    return _named(body)
+
+
+def unnamed_items(body: JsonObject) -> Iterator[Issue]:
+    """Yield the items of a Questionnaire in its right shape that have neither name."""
+    for path, item in _items(body, QUESTIONNAIRE):
+        if "linkId" not in item:
+            yield Issue(f"{path}.linkId: a required element is missing.", f"{path}.linkId", MISSING)
+
+
+def check_items(body: JsonObject) -> RefusedError | None:
+    """Return the refusal (422) of items of a valid Questionnaire: two names, that of another, a blank; else None."""
+    seen: set[str] = set()
+    wrong: list[Issue] = []
+    for path, item in _items(body, QUESTIONNAIRE):
+        name = item["linkId"]
+        if item.get("id") != name:
+            wrong.append(Issue("linkId and id of an item must be the same.", f"{path}.linkId"))
+        if any(map(str.isspace, name)):
+            text = "A linkId is the id of its item too, and an id has no blanks: write it without, as 1.1-c."
+            wrong.append(Issue(text, f"{path}.linkId"))
+        if name in seen:
+            wrong.append(Issue("Another item of the Questionnaire has this linkId.", f"{path}.linkId"))
+        seen.add(name)
+    return RefusedError(Category.INVALID, tuple(wrong)) if wrong else None
+
+
+def _named(part: JsonObject) -> JsonObject:
+    items = part.get("item")
+    if not isinstance(items, list):
+        return part
+    return {**part, "item": [_item(one) if isinstance(one, dict) else one for one in items]}
+
+
+def _item(item: JsonObject) -> JsonObject:
+    name = item.get("linkId", item.get("id"))
+    return _named({"id": name, "linkId": name, **item} if name is not None else item)
+
+
+def _items(part: JsonObject, path: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yield every item with its place, those within it behind it."""
+    for index, item in enumerate(part.get("item", ())):
+        place = f"{path}.item[{index}]"
+        yield place, item
+        yield from _items(item, place)
+
+
+INDEX: Final = re.compile(r"\[\d+\]")
+# Targets allowed here although HL7's definitions do not list them: a result may name the order as a whole.
+MORE: Final = {"DiagnosticReport.basedOn": {"RequestGroup"}, "Observation.basedOn": {"RequestGroup"}}
+WITHIN: Final = re.compile(r"\w+\.contained\[(\d+)\]")
+
+
+class Stray(NamedTuple):
+    """A reference to a type that its element does not allow: where, the element without indices, and what it names."""
+
+    path: str
+    element: str
+    target: str
+    type: str
+    allowed: frozenset[str]
+
+
+def find_strays(resource: JsonObject, references: tuple[Reference, ...], version: FhirVersion) -> tuple[Stray, ...]:
+    """Return those of a resource's references, made relative, that name a wrong type in its version.
+
+    A reference into the resource is judged by the type of what is contained.
+    """
+    if not references:
+        return ()
+    contained = {f"#{part.get('id')}": str(part["resourceType"]) for part in resource.get("contained", ())}
+    types = {"#": str(resource["resourceType"]), **contained}
+    found: list[Stray] = []
+    for path, target in references:
+        element = _element(resource, path)
+        allowed = target_types(version, element)
+        if not allowed:
+            continue
+        type_name = types.get(target) or name_in(version, r4_name(target.partition("/")[0]))
+        allowed |= MORE.get(element, set())
+        if type_name not in allowed:
+            found.append(Stray(path, element, target, type_name, allowed))
+    return tuple(found)
+
+
+def check_strays(strays: tuple[Stray, ...], stored: StoredVersion | None, version: FhirVersion) -> None:
+    """Refuse references to a wrong type (422).
+
+    Only the changes to `stored` are judged: a reference that the other version allows, or that is stored already, can
+    be written back unchanged.
+    """
+    if not strays:
+        return
+    before = _known(stored, version) if stored is not None else set()
+    wrong = tuple(
+        Issue(f"A reference to {one.type} is not allowed here, only to: {', '.join(sorted(one.allowed))}.", one.path)
+        for one in strays
+        if (one.element, one.target, one.type) not in before
+    )
+    if wrong:
+        raise RefusedError(Category.INVALID, wrong)
+
+
+def _known(stored: StoredVersion, version: FhirVersion) -> set[tuple[str, str, str]]:
+    resource = read_resource(to_version(stored.body, stored.type, version))
+    strays = find_strays(resource, placed_references(resource), version)
+    return {(one.element, one.target, one.type) for one in strays}
+
+
+def _element(resource: JsonObject, path: str) -> str:
+    """Return the path of a Reference without indices; within a contained resource, from that one on."""
+    holder = path.removesuffix(".reference")
+    within = WITHIN.match(holder)
+    if within:
+        holder = resource["contained"][int(within[1])]["resourceType"] + holder[within.end() :]
+    return INDEX.sub("", holder)
+
 
 Check = Callable[[JsonObject, FhirVersion], RefusedError | None]
 # Returns the resource to keep, or refuses. Its arguments are the client's resource, and the live one that it replaces

@@ -3,8 +3,7 @@
 from typing import Final
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import FhirRequest, HttpAnswer
-from engine.interchange.core.reply import resource_answer, version_headers
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, resource_answer, version_headers
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
 from engine.interchange.kernel.view import to_version

@@ -3,11 +3,10 @@
 from typing import Final
 from urllib.parse import parse_qsl
 
-from engine.interchange.rest.resource.definition import Definition
-from engine.interchange.rest.resource.line import STATUS, code, named, text
+from engine.interchange.rest.resource.definition import STATUS, Definition, code, named, text
 from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.text import split
-from engine.interchange.tokens.oauth.role import RoleRule
+from engine.interchange.tokens.role import RoleRule
 
 SUBSCRIPTION: Final = "Subscription"
 ENDPOINT: Final = "channel.endpoint"

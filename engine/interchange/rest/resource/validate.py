@@ -15,7 +15,7 @@ from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue, RefusedError, outcome, success
-from engine.interchange.rest.patient.rules import check_patient
+from engine.interchange.rest.patient.write import check_patient
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.draft import Check, check_chart, check_status, read_draft
 from engine.interchange.rest.resource.links import check_links

@@ -8,7 +8,7 @@ from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interactio
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.access import AdmittedInteraction, admit
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.tokens.vault import Principal
 from engine.interchange.web.bundles.step import BundleStep, placed
 from engine.interchange.web.http.route import FhirRoute, RequestTarget, find_route
 

@@ -14,7 +14,7 @@ from engine.interchange.store.access import AccessRow, joined, touching
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.web.bundles.plan import BundleSender, routed
 from engine.interchange.web.bundles.step import BundleStep
-from engine.interchange.web.http.reached import reached
+from engine.interchange.web.http.recording import reached
 
 REFUSED: Final = 400
 

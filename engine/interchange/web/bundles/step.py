@@ -1,15 +1,21 @@
-"""The requests in a Bundle, as they were sent: method, address, conditions and body."""
+"""The requests in a Bundle as they were sent, and the Bundle that answers them: one response for each."""
 
 import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import lru_cache
+from http.client import responses
 from typing import Final
+
+import orjson
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly
+from engine.interchange.core.exchange import HISTORY, HttpAnswer
+from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly, write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 
 MOST: Final = 1_000
@@ -106,3 +112,49 @@ def _patch(binary: Json, where: str) -> Json:
         raise refuse(Category.INVALID, str(error), location=f"{where}.data") from None
     except (*NO_JSON, binascii.Error, TypeError) as error:
         raise refuse(Category.STRUCTURE, "data must be a JSON Patch in base64.", location=f"{where}.data") from error
+
+
+OUTCOME: Final = b'{"resourceType":"OperationOutcome"'
+
+
+def write_answers(bundle_id: str, kind: BundleKind, base: str, answered: list[tuple[BundleStep, HttpAnswer]]) -> bytes:
+    """Return the Bundle of some steps' answers; `base` is the address of the base."""
+    bundle: JsonObject = {"resourceType": "Bundle", "id": bundle_id, "type": f"{kind}-response"}
+    if answered:
+        bundle["entry"] = [_entry(base, step, answer) for step, answer in answered]
+    return write_json(bundle)
+
+
+def _entry(base: str, step: BundleStep, answer: HttpAnswer) -> JsonObject:
+    headers = dict(answer.headers)
+    place = headers.get("location") or headers.get("content-location", "")
+    answer_entry: JsonObject = {"fullUrl": unversioned(place)} if place else {}
+    response: JsonObject = {"status": f"{answer.status} {responses[answer.status]}"}
+    if place:
+        response["location"] = place
+    if "etag" in headers:
+        response["etag"] = headers["etag"]
+    if "last-modified" in headers:
+        response["lastModified"] = _instant(headers["last-modified"])
+    if answer.body.startswith(OUTCOME):
+        response["outcome"] = orjson.Fragment(answer.body)
+    elif answer.body:
+        answer_entry |= {**_address(base, step), "resource": orjson.Fragment(answer.body)}
+    return {**answer_entry, "response": response}
+
+
+def unversioned(place: str) -> str:
+    """Return the address of a resource from that of one of its versions."""
+    return place.partition(f"/{HISTORY}/")[0]
+
+
+def _address(base: str, step: BundleStep) -> JsonObject:
+    """Return the fullUrl of the step's resource, without a version; {} for a search or history."""
+    parts = step.path.split("/")
+    return {"fullUrl": "/".join((base, *parts[:2]))} if len(parts) in {2, 4} else {}
+
+
+@lru_cache(maxsize=64)
+def _instant(moment: str) -> str:
+    """Return an HTTP date as a FHIR instant."""
+    return parsedate_to_datetime(moment).isoformat()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from engine.interchange.web.chart import clinical_tests, coded, documents, people, records, team
+from engine.interchange.web.chart import clinical_tests, coded, people, records
 from engine.interchange.web.chart.field import ObjectShape
 from engine.interchange.web.chart.items import Listing
 from engine.interchange.web.chart.items import records as listing
@@ -38,8 +38,8 @@ CATEGORIES: Final = (
         "MedicationStatement",
     ),
     _of("immunizations", "Immunizations", records.IMMUNIZATION, "Immunization"),
-    _of("documents", "Documents", documents.DOCUMENT, "DocumentReference"),
-    ChartCategory("care-teams/members", "Who cares for the patient", "Encounter", team.MEMBER, team.members),
+    _of("documents", "Documents", records.DOCUMENT, "DocumentReference"),
+    ChartCategory("care-teams/members", "Who cares for the patient", "Encounter", records.MEMBER, records.members),
 )
 # The shapes that those of the items are made of, for the OpenAPI document.
-PARTS: Final = (*coded.SHAPES, *clinical_tests.SHAPES, *records.SHAPES, *documents.SHAPES, *people.SHAPES)
+PARTS: Final = (*coded.SHAPES, *clinical_tests.SHAPES, *records.SHAPES, *people.SHAPES)

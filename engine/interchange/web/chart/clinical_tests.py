@@ -8,11 +8,11 @@ from engine.interchange.clinical.ccda.quantities import shown_range
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.orders.laboratory.order import requester_of
 from engine.interchange.orders.order import NAME as ORDER
-from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CODED, CONCEPT, INTERPRETATION, PROVIDER, provider, status, value_of
 from engine.interchange.web.chart.field import (
     TEXT,
     ChartField,
+    ChartReader,
     ObjectShape,
     Resource,
     listed,

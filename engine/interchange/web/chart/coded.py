@@ -7,8 +7,16 @@ from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.ccda.people import shown_name
 from engine.interchange.clinical.ccda.quantities import number, shown_quantity, shown_range
 from engine.interchange.orders.laboratory.message.datatypes import name_of, npi_of
-from engine.interchange.web.chart.chart_reader import ChartReader
-from engine.interchange.web.chart.field import TEXT, ChartField, ObjectShape, Resource, element, listed, text
+from engine.interchange.web.chart.field import (
+    TEXT,
+    ChartField,
+    ChartReader,
+    ObjectShape,
+    Resource,
+    element,
+    listed,
+    text,
+)
 
 LOINC: Final = "http://loinc.org"
 

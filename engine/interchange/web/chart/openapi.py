@@ -6,11 +6,9 @@ from engine.fhir.json import JsonObject
 from engine.interchange.web.chart.category import CATEGORIES, PARTS, ChartCategory
 from engine.interchange.web.chart.field import TEXT, ObjectShape, many
 from engine.interchange.web.chart.items import CHANNEL
-from engine.interchange.web.chart.operation import JSON
+from engine.interchange.web.chart.operation import FARTHEST, JSON, LIMIT, MOST, OFFSET, PATIENTS, SEARCHED, USUAL
 from engine.interchange.web.chart.origin import RecordOrigin
-from engine.interchange.web.chart.parameters import FARTHEST, LIMIT, MOST, OFFSET, SEARCHED, USUAL
 from engine.interchange.web.chart.people import FOUND, PATIENT
-from engine.interchange.web.chart.route import PATIENTS
 
 BASE: Final = "/chart/v1"
 VERSION: Final = "1.0.0"

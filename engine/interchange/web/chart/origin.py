@@ -15,7 +15,7 @@ from engine.interchange.network.patient360.record import read_record
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.store.transaction import StoredVersion
 from engine.interchange.store.transmission import find_sent
-from engine.interchange.web.chart.chart_reader import ChartReader
+from engine.interchange.web.chart.field import ChartReader
 
 STATED: Final = "Provenance.target"
 

@@ -4,12 +4,12 @@ from typing import Final
 
 from engine.fhir.json import Json
 from engine.interchange.rest.patient.index import is_record_number
-from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, PROVIDER, person_name, provider
 from engine.interchange.web.chart.field import (
     TEXT,
     YES_NO,
     ChartField,
+    ChartReader,
     ObjectShape,
     Resource,
     element,

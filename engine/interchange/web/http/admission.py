@@ -9,8 +9,8 @@ from engine.interchange.core.negotiation import FORM, FORMATS, PATCH, WRITABLE, 
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.rest.access import AdmittedInteraction, admit
-from engine.interchange.tokens.oauth.account import former_principal, principal_of
-from engine.interchange.tokens.oauth.vault import Principal, TokenKind
+from engine.interchange.tokens.account import former_principal, principal_of
+from engine.interchange.tokens.vault import Principal, TokenKind
 from engine.interchange.web.http.call import WITH_BODY, HttpCall
 from engine.interchange.web.http.route import FhirRoute, wrong_method
 

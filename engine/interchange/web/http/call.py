@@ -12,11 +12,10 @@ from engine.interchange.core.negotiation import encoding
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.store.access import AccessRow as Row
-from engine.interchange.tokens.oauth.role import RoleRule
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.tokens.role import RoleRule
+from engine.interchange.tokens.vault import Principal
 from engine.interchange.web.bundles.step import BundleKind
-from engine.interchange.web.http.gzip import BombError, expand
-from engine.interchange.web.http.wire import RequestBody
+from engine.interchange.web.http.wire import BombError, RequestBody, expand
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 

@@ -11,9 +11,7 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.access import check_plain, read_query
 from engine.interchange.web.chart.openapi import openapi
-from engine.interchange.web.chart.operation import JSON
-from engine.interchange.web.chart.parameters import as_search
-from engine.interchange.web.chart.route import READ, SEARCH, find_chart_route
+from engine.interchange.web.chart.operation import JSON, READ, SEARCH, as_search, find_chart_route
 from engine.interchange.web.http.admission import admit_call, negotiate
 from engine.interchange.web.http.call import HttpCall
 from engine.interchange.web.http.fhir_endpoint import refused

@@ -18,16 +18,15 @@ from engine.interchange.network.document import merge as document_merge
 from engine.interchange.network.document import search as document_search
 from engine.interchange.network.patient360 import operation as patient360
 from engine.interchange.orders import submit
+from engine.interchange.rest import everything, merge
 from engine.interchange.rest.binary import temporary
-from engine.interchange.rest.everything import operation as everything
-from engine.interchange.rest.merge import operation
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.web.resource.interactions import interactions
+from engine.interchange.web.interactions import interactions
 
 # Every interaction of the service.
 OFFERED: Final[tuple[Interaction, ...]] = (
     *interactions(),
-    operation.INTERACTION,
+    merge.INTERACTION,
     *everything.INTERACTIONS,
     *ccda_export.INTERACTIONS,
     *audit.INTERACTIONS,

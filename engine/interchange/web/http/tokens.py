@@ -14,11 +14,11 @@ from starlette.routing import Route
 
 from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
-from engine.interchange.tokens.oauth.fault import OAuthError
-from engine.interchange.tokens.oauth.proofs import WrongProofs
+from engine.interchange.tokens.fault import OAuthError
+from engine.interchange.tokens.proofs import WrongProofs
 from engine.interchange.web.http.meter import Meter
 from engine.interchange.web.http.wire import RequestBody
-from engine.interchange.web.oauth import endpoint, grants
+from engine.interchange.web.oauth import endpoint
 from engine.interchange.web.oauth.authentication import Caller, Fields, claimed
 from engine.telemetry import logger
 
@@ -34,7 +34,7 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
     proofs = WrongProofs(service.clock)
 
     async def token(fields: Fields, authorization: str) -> JsonObject:
-        given = await grants.token(service, fields, authorization)
+        given = await endpoint.token(service, fields, authorization)
         meter.issued(fields["grant_type"])
         return endpoint.signed_answer(service, given)
 

@@ -11,9 +11,9 @@ from urllib.parse import unquote_plus
 from engine.config.account import Client
 from engine.config.secret import Secret
 from engine.interchange.core.service import Service
-from engine.interchange.tokens.oauth import assertion
-from engine.interchange.tokens.oauth.assertion import ExpectedClaims, ForgedAssertionError, RefusedAssertionError
-from engine.interchange.tokens.oauth.fault import OAuthError
+from engine.interchange.tokens import assertion
+from engine.interchange.tokens.assertion import ExpectedClaims, ForgedAssertionError, RefusedAssertionError
+from engine.interchange.tokens.fault import OAuthError
 
 Fields = Mapping[str, str]
 

@@ -8,9 +8,9 @@ from urllib.parse import quote, urlencode
 from engine.config.account import AUTHORIZATION_CODE, Client
 from engine.config.service import ServiceConfiguration
 from engine.errors import ServiceError
-from engine.interchange.tokens.oauth.code import CHALLENGE, Authorization
-from engine.interchange.tokens.oauth.fault import OAuthError
-from engine.interchange.tokens.oauth.scope import LAUNCH, requested_scope
+from engine.interchange.tokens.code import CHALLENGE, Authorization
+from engine.interchange.tokens.fault import OAuthError
+from engine.interchange.tokens.scope import LAUNCH, requested_scope
 
 # The known parameters; RFC 6749 section 3.1: others are ignored.
 PARAMETERS: Final = (

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 from urllib.parse import urlsplit
 
-from engine.interchange.tokens.oauth.scope import ANY, GROUPS, right
+from engine.interchange.tokens.scope import ANY, GROUPS, right
 
 STYLE: Final = """
 :root{color-scheme:light dark;--ink:#14262b;--soft:#4d636a;--line:#c3d0d3;--paper:#fff;--ground:#eef3f4;

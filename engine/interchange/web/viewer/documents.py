@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from engine.fhir.json import JsonObject
-from engine.interchange.web.viewer.asking import Asker, RefusedPageError
 from engine.interchange.web.viewer.rendering import HEADERS
+from engine.interchange.web.viewer.session import Asker, RefusedPageError
 
 BINARY: Final = "Binary/"
 TEXTS: Final = frozenset({"text/plain", "application/json"})

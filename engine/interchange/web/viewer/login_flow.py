@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from engine.config.account import Client
 from engine.interchange.core.service import Service
-from engine.interchange.tokens.oauth.account import allowed_now
-from engine.interchange.tokens.oauth.code import CodeExchange, challenge_of
-from engine.interchange.tokens.oauth.scope import right
+from engine.interchange.tokens.account import allowed_now
+from engine.interchange.tokens.code import CodeExchange, challenge_of
+from engine.interchange.tokens.scope import right
 from engine.interchange.web.viewer.rendering import page, redirect
 from engine.interchange.web.viewer.session import HOME, RETURN, Cookie, viewers
 

@@ -1,26 +1,195 @@
-"""The pages for placing an order: laboratory, tests, questions."""
+"""The pages of orders: those of a patient; placing one at a laboratory, with its tests and their questions."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from engine.fhir.json import JsonObject
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.core.service import Service
+from engine.interchange.kernel.extension import url, value
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.orders.order import NAME
+from engine.interchange.orders.compendium.lookup import system_of, title_of
+from engine.interchange.orders.order import NAME, PERFORMER, STATUS, TEST, actions_of
 from engine.interchange.rest.access import authorise
-from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.store.references import local_target
+from engine.interchange.tokens.vault import Principal
 from engine.interchange.web.http.route import INTERACTIONS
-from engine.interchange.web.viewer.asking import Asker, RefusedPageError
-from engine.interchange.web.viewer.orders import orders_of
-from engine.interchange.web.viewer.placing import CHOSEN, chosen, laboratories, offers, place
-from engine.interchange.web.viewer.questions import Fields
+from engine.interchange.web.viewer.questions import Fields, QuestionView, answers_to, questions_of
 from engine.interchange.web.viewer.rendering import redirect
-from engine.interchange.web.viewer.session import HOME, ViewerSession
+from engine.interchange.web.viewer.session import HOME, MOST, Asker, RefusedPageError, ViewerSession
 from engine.interchange.web.viewer.site import Site
+
+NEWEST: Final = "_sort=-authored,-_lastUpdated&_count=100"
+
+
+async def orders_of(asker: Asker, patient_id: str) -> list[Json]:
+    """Return the orders of a patient, newest first."""
+    orders = await asker.found(NAME, f"patient={patient_id}&{NEWEST}")
+    tests = {f"{TEST}/{one['id']}": one for one in await asker.found(TEST, f"patient={patient_id}&{NEWEST}")}
+    names: dict[str, str] = {}
+    return [await _row(asker, one, tests, names) for one in orders]
+
+
+async def _row(asker: Asker, order: JsonObject, tests: JsonObject, names: dict[str, str]) -> JsonObject:
+    performer = value(order, asker.sis, PERFORMER) or {}
+    target = local_target(performer.get("reference", ""))
+    if target and target not in names:
+        names[target] = await _name(asker, target)
+    named = (tests.get(local_target(one.reference)) for one in actions_of(order))
+    return {
+        "id": order["id"],
+        "state": (value(order, asker.sis, STATUS) or {}).get("code", "") or order.get("status", ""),
+        "at": order.get("authoredOn", ""),
+        "by": order.get("author", {}).get("display", ""),
+        "laboratory": performer.get("display", "") or names.get(target, ""),
+        "tests": [_title(one) for one in named if one is not None],
+    }
+
+
+async def _name(asker: Asker, target: str) -> str:
+    try:
+        return str((await asker.fhir(target)).get("name", ""))
+    except RefusedPageError:
+        return ""
+
+
+def _title(test: JsonObject) -> str:
+    code = test.get("code", {})
+    shown = (one.get("display") or one.get("code", "") for one in code.get("coding", ()))
+    return str(code.get("text") or next(shown, "") or "(not said)")
+
+
+ANSWERS: Final = "QuestionnaireResponse"
+# The name of a chosen test's field, and the prefix of its questions' fields.
+CHOSEN: Final = "test:"
+ASKED: Final = "ask:"
+# The location of an issue with a test, and with one of its answers.
+AT_TEST: Final = re.compile(r"action\[(\d+)\]|contained\[(\d+)\]")
+AT_ITEM: Final = re.compile(r"linkId='([^']*)'")
+NO_ANSWER: Final = "this is no answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A test of a laboratory's compendium: code, title, and questionnaire."""
+
+    code: str
+    title: str
+    questionnaire: JsonObject | None = None
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of its questions' fields."""
+        return f"{ASKED}{self.code}:"
+
+    @property
+    def questions(self) -> list[QuestionView]:
+        """The laboratory's questions."""
+        return questions_of(self.questionnaire, self.prefix) if self.questionnaire else []
+
+
+async def laboratories(asker: Asker) -> list[JsonObject]:
+    """Return the Organizations that accept orders."""
+    return await asker.found("Organization", f"ordering-enabled=true&_sort=name&_count={MOST}")
+
+
+async def offers(asker: Asker, laboratory: str, title: str) -> list[Offer]:
+    """Return the tests of a laboratory whose title or alias starts with a text; 100 at most."""
+    query = {"code": f"{system_of(laboratory)}|", "status": "active", "_sort": "title", "_count": str(MOST)}
+    definitions = await asker.found("ActivityDefinition", urlencode({**query, **({"title": title} if title else {})}))
+    return [Offer(code, title_of(one, laboratory, code)) for one in definitions if (code := _code(one, laboratory))]
+
+
+async def chosen(asker: Asker, laboratory: str, fields: Fields) -> list[Offer]:
+    """Return the tests chosen in a form, with their questions."""
+    codes = [name.removeprefix(CHOSEN) for name in fields if name.startswith(CHOSEN)]
+    return [offer for code in codes for offer in await _offer(asker, laboratory, code)]
+
+
+async def place(
+    asker: Asker, patient_id: str, laboratory: str, tests: list[Offer], fields: Fields, author: Json
+) -> list[str]:
+    """Place an order and return its problems, none once it is placed.
+
+    The field `form` is the number of the form: sent twice, it is placed once.
+    """
+    order, wrong = _order(patient_id, laboratory, tests, fields, author, asker.sis)
+    if wrong:
+        return wrong
+    number = {"system": f"{asker.sis}/chart-form", "value": fields.get("number", "")}
+    try:
+        await asker.send(NAME, {**order, "identifier": [number]}, f"identifier={number['system']}|{number['value']}")
+    except RefusedPageError as refusal:
+        if refusal.status != 422:
+            raise
+        return list(dict.fromkeys(_problem(tests, *issue) for issue in refusal.issues))
+    return []
+
+
+def _order(
+    patient_id: str, laboratory: str, tests: Iterable[Offer], fields: Fields, author: Json, sis: str
+) -> tuple[JsonObject, list[str]]:
+    """Return the order of a form, and its invalid answers."""
+    subject = {"reference": f"Patient/{patient_id}"}
+    contained: list[JsonObject] = []
+    answers: list[JsonObject] = []
+    wrong: list[str] = []
+    for number, one in enumerate(tests):
+        items, bad = answers_to(one.questionnaire, fields, one.prefix) if one.questionnaire else ([], [])
+        wrong += [f"{one.title}, {asked.text}: {NO_ANSWER}" for asked in one.questions if asked.name in bad]
+        coding = {"system": system_of(laboratory), "code": one.code, "display": one.title}
+        supporting = {"supportingInfo": [{"reference": f"#a{number}"}]} if items else {}
+        test = {"resourceType": TEST, "id": f"t{number}", "status": "active", "intent": "order", "subject": subject}
+        contained.append({**test, "code": {"coding": [coding], "text": one.title}, **supporting})
+        if items:
+            answers.append({"resourceType": ANSWERS, "id": f"a{number}", "status": "completed", "item": items})
+    performer = {"url": url(sis, PERFORMER), "valueReference": {"reference": f"Organization/{laboratory}"}}
+    order = {
+        "resourceType": NAME,
+        "status": "active",
+        "intent": "order",
+        "subject": subject,
+        "author": author,
+        "extension": [performer],
+        "contained": [*contained, *answers],
+        "action": [{"resource": {"reference": f"#{one['id']}"}} for one in contained],
+    }
+    return order, wrong
+
+
+async def _offer(asker: Asker, laboratory: str, code: str) -> list[Offer]:
+    query = urlencode({"code": f"{system_of(laboratory)}|{code}", "status": "active", "_count": "1"})
+    questionnaires = await asker.found("Questionnaire", query)
+    known = await asker.found("ActivityDefinition", query)
+    return [
+        Offer(code, title_of(one, laboratory, code), questionnaires[0] if questionnaires else None) for one in known
+    ]
+
+
+def _code(definition: JsonObject, laboratory: str) -> str:
+    codings = definition.get("code", {}).get("coding", ())
+    return next((one.get("code", "") for one in codings if one.get("system") == system_of(laboratory)), "")
+
+
+def _problem(tests: list[Offer], text: str, location: str) -> str:
+    """Return the text of an issue with the title of its test and the text of its question."""
+    place, item = AT_TEST.search(location), AT_ITEM.search(location)
+    number = int(place[1] or place[2]) if place else -1
+    if not 0 <= number < len(tests):
+        return text
+    texts = {one.link_id: one.text for one in tests[number].questions}
+    return (
+        f"{tests[number].title}, {texts.get(item[1], item[1])}: please answer."
+        if item
+        else f"{tests[number].title}: {text}"
+    )
+
 
 CREATE: Final = next(one for one in INTERACTIONS if one.type == NAME and one.code == "create")
 ORDERS: Final = f"{HOME}/patients/{{id}}/orders"

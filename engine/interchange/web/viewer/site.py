@@ -14,11 +14,20 @@ from engine.interchange.core.service import Service
 from engine.interchange.web.http.calls import Calls
 from engine.interchange.web.http.tokens import read_form
 from engine.interchange.web.viewer import wording
-from engine.interchange.web.viewer.asking import ORIGIN, Asker, RefusedPageError
 from engine.interchange.web.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.rendering import FILES, HEADERS, page
-from engine.interchange.web.viewer.session import HOME, RETURN, ViewerSession, form_token, is_ours, session_of
+from engine.interchange.web.viewer.session import (
+    HOME,
+    ORIGIN,
+    RETURN,
+    Asker,
+    RefusedPageError,
+    ViewerSession,
+    form_token,
+    is_ours,
+    session_of,
+)
 from engine.interchange.web.viewer.trend import USUAL, series
 
 Fields = dict[str, str]

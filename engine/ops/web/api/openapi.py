@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), made from the operations themselves."""
+"""Where the API offers each operation, and its description (OpenAPI 3.1), made of the operations themselves."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The help pages, for every signed-in actor, and the table of reasons: what each code means and what to do next."""
+"""The help pages as HTML for every signed-in actor, and the reasons: what each code means and what to do next."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One message: its state and why, what was sent, what it says, what came of it; and what can be done."""
+"""One message: its state and why, what was sent, what came of it; a dry run, edit, replay or choice of the record."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The list of messages: filters, pages, live while it shows the newest; no address says what is searched for."""
+"""The list of messages: filters, pages, live while newest; and codes without a row. No address holds a search."""
 
 from collections.abc import Mapping
 from typing import Final

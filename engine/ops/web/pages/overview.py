@@ -1,4 +1,4 @@
-"""The first page: what is wrong now, where messages stand on their way, how it went, and what is held; live."""
+"""The first page, live: what is wrong now, where messages are, how it went, what is held; and the menu's counts."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence

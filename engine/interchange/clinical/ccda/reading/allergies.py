@@ -12,10 +12,9 @@ from engine.interchange.clinical.ccda.reading.concerns import (
     notes,
     observations_of,
 )
-from engine.interchange.clinical.ccda.reading.datatypes import identifiers, text_of
+from engine.interchange.clinical.ccda.reading.datatypes import identifiers, interval, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said, templates
 from engine.interchange.clinical.ccda.reading.parties import author, authored
-from engine.interchange.clinical.ccda.reading.times import interval
 
 VERIFICATION: Final = "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification"
 ABATEMENT: Final = "http://hl7.org/fhir/StructureDefinition/allergyintolerance-abatement"

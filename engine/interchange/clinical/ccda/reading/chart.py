@@ -8,10 +8,9 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.clinical.ccda.reading.datatypes import LONGEST, codings, plain, text_of
+from engine.interchange.clinical.ccda.reading.datatypes import LONGEST, codings, plain, text_of, timed
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
-from engine.interchange.clinical.ccda.reading.times import timed
-from engine.interchange.clinical.patient360.facts import (
+from engine.interchange.clinical.facts import (
     MOST_FACTS,
     PATIENT,
     UnreadableDocumentError,

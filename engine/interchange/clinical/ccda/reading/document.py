@@ -5,13 +5,19 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
-from engine.interchange.clinical.ccda.reading.datatypes import human_name, identifier, identifiers, text_of
-from engine.interchange.clinical.ccda.reading.element import Element, every, first, said, tag
+from engine.interchange.clinical.ccda.reading.datatypes import (
+    day,
+    human_name,
+    identifier,
+    identifiers,
+    instant,
+    offset_of,
+    text_of,
+)
+from engine.interchange.clinical.ccda.reading.element import Element, every, first, read_root, said, tag
 from engine.interchange.clinical.ccda.reading.encounters import read_visit
-from engine.interchange.clinical.ccda.reading.parsing import read_root
 from engine.interchange.clinical.ccda.reading.sections import code_of, read_entries
-from engine.interchange.clinical.ccda.reading.times import day, instant, offset_of
-from engine.interchange.clinical.patient360.facts import (
+from engine.interchange.clinical.facts import (
     MOST_BYTES,
     DocumentFacts,
     DocumentIdentity,

@@ -4,13 +4,12 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
-from engine.interchange.clinical.ccda.reading.datatypes import identifiers
+from engine.interchange.clinical.ccda.reading.datatypes import identifiers, interval, period
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said
 from engine.interchange.clinical.ccda.reading.medications import INTENTS, reasons
 from engine.interchange.clinical.ccda.reading.parties import distinct, organization, performers, person, place
 from engine.interchange.clinical.ccda.reading.problems import read_diagnoses
 from engine.interchange.clinical.ccda.reading.procedures import places
-from engine.interchange.clinical.ccda.reading.times import interval, period
 
 ACT_CODE: Final = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
 # Classes of encounters in version 3; a document has them as a code or as one of its translations.

@@ -4,10 +4,9 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
-from engine.interchange.clinical.ccda.reading.datatypes import human_name, identifiers, quantity, system_of
+from engine.interchange.clinical.ccda.reading.datatypes import day, human_name, identifiers, quantity, system_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said, templates
 from engine.interchange.clinical.ccda.reading.observations import observation_of
-from engine.interchange.clinical.ccda.reading.times import day
 
 SOCIAL: Final = "social-history"
 LOINC: Final = "http://loinc.org"

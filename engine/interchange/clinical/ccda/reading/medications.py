@@ -1,12 +1,24 @@
-"""Medicines: Medication Activity as MedicationStatement (what is taken) or MedicationRequest (what is ordered)."""
+"""Medicines and immunizations: Medication Activity and Immunization Activity as R4, with times, dose and route."""
 
+from decimal import Decimal
 from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
-from engine.interchange.clinical.ccda.reading.datatypes import identifiers, quantity, text_of, whole
-from engine.interchange.clinical.ccda.reading.dosage import dosage_of
+from engine.interchange.clinical.ccda.reading.datatypes import (
+    bounds,
+    day,
+    identifiers,
+    interval,
+    number,
+    period,
+    plain,
+    quantity,
+    text_of,
+    timed,
+    whole,
+)
 from engine.interchange.clinical.ccda.reading.element import (
     Element,
     every,
@@ -15,10 +27,118 @@ from engine.interchange.clinical.ccda.reading.element import (
     related,
     said,
     tag,
+    templates,
     value_type,
 )
-from engine.interchange.clinical.ccda.reading.parties import author, authored
-from engine.interchange.clinical.ccda.reading.times import interval, period, timed
+from engine.interchange.clinical.ccda.reading.parties import author, authored, organization, performers
+
+EVENTS: Final = frozenset(["HS", "WAKE", "C", "CM", "CD", "CV", "AC", "ACM", "ACD", "ACV", "PC", "PCM", "PCD", "PCV"])
+# How far the period of "three times a day" may be from a third of a day.
+EXACT: Final = Decimal("0.001")
+MOST_OFTEN: Final = 24
+UNITS: Final = frozenset({"s", "min", "h", "d", "wk", "mo", "a"})
+MINUTES: Final = {"min": 1, "h": 60, "d": 1440}
+# Medication Free Text Sig, and Instruction.
+SIG: Final = "2.16.840.1.113883.10.20.22.4.147"
+SIG_CODE: Final = "76662-6"
+INSTRUCTION: Final = "2.16.840.1.113883.10.20.22.4.20"
+
+
+def dosage_of(chart: ReadChart, entry: Element) -> JsonObject:
+    """Return the Dosage of a substance administration; {} for none."""
+    as_needed = first(entry, "precondition")
+    reason = chart.concept(first(as_needed, "criterion/value"))
+    needed = {"asNeededCodeableConcept": reason} if reason else {"asNeededBoolean": True}
+    return {
+        "text": _sig(chart, entry),
+        "patientInstruction": _instruction(chart, entry),
+        "timing": _timing(entry),
+        **(needed if as_needed is not None else {}),
+        "site": chart.concept(first(entry, "approachSiteCode")),
+        "route": chart.concept(first(entry, "routeCode")),
+        "doseAndRate": [_dose(entry)],
+        "maxDosePerPeriod": _most(entry),
+    }
+
+
+def dose_of(entry: Element) -> JsonObject:
+    """Return the dose as a Quantity; the unit is that of the administration where the dose has none."""
+    found = quantity(first(entry, "doseQuantity"))
+    unit = said(entry, "displayName", "administrationUnitCode")
+    return {**found, "unit": plain(unit)} if found and unit and "unit" not in found else found
+
+
+def _dose(entry: Element) -> JsonObject:
+    found: JsonObject = {}
+    for name, path in (("dose", "doseQuantity"), ("rate", "rateQuantity")):
+        low, high = bounds(first(entry, path))
+        single = dose_of(entry) if name == "dose" else quantity(first(entry, path))
+        if low or high:
+            found[f"{name}Range"] = {"low": low, "high": high}
+        elif single:
+            found[f"{name}Quantity"] = single
+    return found
+
+
+def _most(entry: Element) -> JsonObject:
+    most = first(entry, "maxDoseQuantity")
+    parts = {name: quantity(first(most, name)) for name in ("numerator", "denominator")}
+    return parts if all(parts.values()) else {}
+
+
+def _timing(entry: Element) -> JsonObject:
+    """Return how often; the interval in which it is given is no part of it."""
+    for time in every(entry, "effectiveTime"):
+        kind = value_type(time)
+        repeat = _periodic(time) if kind == "PIVL_TS" else _at_event(time) if kind == "EIVL_TS" else {}
+        if repeat:
+            return {"repeat": repeat}
+    return {}
+
+
+def _periodic(time: Element) -> JsonObject:
+    """Return a repetition of once a period, or several times a unit; `period` may be an interval itself."""
+    span = first(time, "period")
+    low, high = bounds(span)
+    once = low or quantity(span)
+    unit = once.get("unit", "")
+    if unit not in UNITS or not _positive(once["value"]):
+        return {}
+    often = round(1 / once["value"])
+    if 1 < often <= MOST_OFTEN and abs(often * once["value"] - 1) < EXACT and not high:
+        return {"frequency": often, "period": 1, "periodUnit": unit}
+    longest = {"periodMax": high["value"]} if low and high.get("unit") == unit and _positive(high["value"]) else {}
+    return {"frequency": 1, "period": once["value"], **longest, "periodUnit": unit}
+
+
+def _at_event(time: Element) -> JsonObject:
+    event = said(time, "code", "event")
+    offset = first(time, "offset")
+    amount = number(said(offset, "value")) or number(said(offset, "value", "low"))
+    unit = said(offset, "unit") or said(offset, "unit", "low")
+    minutes = Decimal(amount or 0) * MINUTES.get(unit, 0)
+    whole = int(minutes) if minutes == minutes.to_integral_value() and 0 < minutes < 100_000 else None
+    return {"when": [event], "offset": whole} if event in EVENTS else {}
+
+
+def _positive(value: int | Decimal) -> bool:
+    return value > 0
+
+
+def _sig(chart: ReadChart, entry: Element) -> str:
+    """Return the free text that the prescription says: "one tablet in the morning"."""
+    for one in related(entry, name="substanceAdministration"):
+        if SIG in templates(one) or said(one, "code", "code") == SIG_CODE:
+            return chart.text(first(one, "text"))
+    return ""
+
+
+def _instruction(chart: ReadChart, entry: Element) -> str:
+    for one in related(entry, name="act"):
+        if INSTRUCTION in templates(one) and (text := chart.text(first(one, "text"))):
+            return text
+    return ""
+
 
 # SNOMED CT codes for medicines in general: negated, they mean that no medicine is taken.
 ANY_MEDICINE: Final = frozenset({"410942007", "105590001", "787859002"})
@@ -153,3 +273,70 @@ def _dispense(entry: Element) -> JsonObject:
             fills = whole(said(supply, "value", "repeatNumber"))
             return {"quantity": amount, "numberOfRepeatsAllowed": None if fills is None else max(fills - 1, 0)}
     return {}
+
+
+FUNCTION: Final = "http://terminology.hl7.org/CodeSystem/v2-0443"
+REFUSAL: Final = "2.16.840.1.113883.10.20.22.4.53"
+REFUSALS: Final = "2.16.840.1.113883.5.8"
+DOSE_NUMBER: Final = "30973-2"
+# What immunization registries write for an unknown dose number.
+UNKNOWN_DOSE: Final = 999
+STATUSES: Final = {"completed": "completed", "active": "completed", "nullified": "entered-in-error"}
+MANUFACTURED: Final = "consumable/manufacturedProduct"
+UNKNOWN_WHEN: Final = "unknown"
+
+
+def read_immunization(chart: ReadChart, entry: Element) -> None:
+    """Keep an Immunization Activity; one that was refused, or not done, has the status `not-done`."""
+    if said(entry, "moodCode") in INTENTS:
+        read_planned_medication(chart, entry)
+        return
+    vaccine = medicine_of(chart, entry)
+    if not vaccine:
+        return
+    product = first(entry, MANUFACTURED)
+    expiry = first(product, "manufacturedMaterial/expirationTime")
+    when, _ = interval(first(entry, "effectiveTime"), chart.offset)
+    done = not is_negated(entry)
+    chart.add(
+        "Immunization",
+        {
+            "identifier": identifiers(entry),
+            "status": STATUSES.get(said(entry, "code", "statusCode") or "completed", "not-done")
+            if done
+            else "not-done",
+            "statusReason": _refusal(chart, entry),
+            "vaccineCode": vaccine,
+            **({"occurrenceDateTime": when} if when else {"occurrenceString": UNKNOWN_WHEN}),
+            "recorded": authored(chart, entry),
+            "manufacturer": organization(chart, first(product, "manufacturerOrganization")),
+            "lotNumber": text_of(first(product, "manufacturedMaterial/lotNumberText")),
+            "expirationDate": day(said(expiry, "value")),
+            "site": chart.concept(first(entry, "approachSiteCode")),
+            "route": chart.concept(first(entry, "routeCode")),
+            "doseQuantity": dose_of(entry),
+            "performer": [
+                {"function": {"coding": [{"system": FUNCTION, "code": "AP"}]}, "actor": one}
+                for one in performers(chart, entry)
+            ],
+            "reasonCode": reasons(chart, entry),
+            "note": notes(chart, entry),
+            "protocolApplied": _dose_number(entry),
+        },
+    )
+
+
+def _refusal(chart: ReadChart, entry: Element) -> JsonObject:
+    for one in related(entry):
+        if REFUSAL in templates(one) or said(one, "codeSystem", "code") == REFUSALS:
+            return chart.concept(first(one, "code"))
+    return {}
+
+
+def _dose_number(entry: Element) -> list[JsonObject]:
+    """Return the dose's number in its series: from an observation, else the repeat number."""
+    values = [first(one, "value") for one in related(entry) if said(one, "code", "code") == DOSE_NUMBER]
+    number = next((whole(said(one, "value"), 1) for one in values), None) or whole(
+        said(entry, "value", "repeatNumber"), 1
+    )
+    return [{"doseNumberPositiveInt": number}] if number and number != UNKNOWN_DOSE else []

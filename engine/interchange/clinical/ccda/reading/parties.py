@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
-from engine.interchange.clinical.ccda.reading.datatypes import contact, human_name, identifiers, text_of
+from engine.interchange.clinical.ccda.reading.datatypes import contact, human_name, identifiers, moment, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
-from engine.interchange.clinical.ccda.reading.times import moment
 
 
 def organization(chart: ReadChart, element: Element | None) -> JsonObject:

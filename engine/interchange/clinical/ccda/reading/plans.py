@@ -5,14 +5,12 @@ from typing import Final
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
-from engine.interchange.clinical.ccda.reading.datatypes import URI, identifiers, whole
+from engine.interchange.clinical.ccda.reading.datatypes import URI, identifiers, interval, period, whole
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said, templates
 from engine.interchange.clinical.ccda.reading.medications import PLANS
-from engine.interchange.clinical.ccda.reading.observations import code_of
+from engine.interchange.clinical.ccda.reading.observations import code_of, value_of
 from engine.interchange.clinical.ccda.reading.parties import author, authored, organization
 from engine.interchange.clinical.ccda.reading.procedures import REQUESTS, read_plan
-from engine.interchange.clinical.ccda.reading.times import interval, period
-from engine.interchange.clinical.ccda.reading.values import value_of
 
 GOALS: Final = {
     "active": "active",

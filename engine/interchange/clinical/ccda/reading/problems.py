@@ -11,10 +11,9 @@ from engine.interchange.clinical.ccda.reading.concerns import (
     notes,
     observations_of,
 )
-from engine.interchange.clinical.ccda.reading.datatypes import identifiers
+from engine.interchange.clinical.ccda.reading.datatypes import identifiers, interval
 from engine.interchange.clinical.ccda.reading.element import Element, first, is_negated, related, said
 from engine.interchange.clinical.ccda.reading.parties import author, authored
-from engine.interchange.clinical.ccda.reading.times import interval
 
 VERIFICATION: Final = "http://terminology.hl7.org/CodeSystem/condition-ver-status"
 CATEGORY: Final = "http://terminology.hl7.org/CodeSystem/condition-category"

@@ -5,12 +5,11 @@ from typing import Final
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
-from engine.interchange.clinical.ccda.reading.datatypes import identifiers
+from engine.interchange.clinical.ccda.reading.datatypes import identifiers, interval
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, said
 from engine.interchange.clinical.ccda.reading.medications import INTENTS, PLANS, reasons
 from engine.interchange.clinical.ccda.reading.observations import code_of
 from engine.interchange.clinical.ccda.reading.parties import author, authored, performers, place
-from engine.interchange.clinical.ccda.reading.times import interval
 
 STATUSES: Final = {
     "completed": "completed",

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.codes import LOINC, add_code, has_code
+from engine.interchange.clinical.ccda.codes import LOINC, add_code, has_code, system_by_oid
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_performer
 from engine.interchange.clinical.ccda.quantities import add_observed, add_range, shown_range
 from engine.interchange.clinical.ccda.record import DocumentRecord
 from engine.interchange.clinical.ccda.section import cell
-from engine.interchange.clinical.ccda.systems import system_by_oid
 from engine.interchange.clinical.ccda.times import Span, add_when, span_of
 
 RESULT: Final = template("4.2", "2015-08-01")

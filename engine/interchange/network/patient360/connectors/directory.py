@@ -23,7 +23,7 @@ import orjson
 from engine.config.connector import Connector as Settings
 from engine.fhir.schema import FhirVersion
 from engine.interchange.clinical.ccda.reading.document import read_identity
-from engine.interchange.clinical.patient360.facts import DocumentIdentity
+from engine.interchange.clinical.facts import DocumentIdentity
 from engine.interchange.network.patient360.connectors.connector import (
     CCDA,
     FHIR,
@@ -31,8 +31,7 @@ from engine.interchange.network.patient360.connectors.connector import (
     RetrievedDocument,
     SourceError,
 )
-from engine.interchange.network.patient360.connectors.finding import identities, patients_of
-from engine.interchange.network.patient360.connectors.server import MOST_BYTES
+from engine.interchange.network.patient360.connectors.server import MOST_BYTES, identities, patients_of
 from engine.interchange.network.patient360.match import matches
 
 A = TypeVar("A")

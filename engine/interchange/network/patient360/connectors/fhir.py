@@ -1,29 +1,87 @@
-"""Another FHIR server as a source: finds the patient, then reads the record by $everything or by searches."""
+"""Another FHIR server as a source: its token, the patient found, and the record by $everything or by searches."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final
+from urllib.parse import urlencode
+
+import orjson
 
 from engine.config.connector import Connector as Settings
+from engine.config.connector import ConnectorAuth
+from engine.config.secret import Secret
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.kernel.outbound import Outbound, OutboundError
+from engine.interchange.kernel.outbound import Outbound, OutboundError, OutboundReply
 from engine.interchange.network.patient360.connectors.connector import (
     FHIR,
     RequestedPatient,
     RetrievedDocument,
     SourceError,
 )
-from engine.interchange.network.patient360.connectors.finding import find_patient
-from engine.interchange.network.patient360.connectors.server import MOST_BYTES, NOT_OFFERED, ServerSession, objects
-from engine.interchange.network.patient360.connectors.token import bearer
+from engine.interchange.network.patient360.connectors.server import (
+    MOST_BYTES,
+    NOT_OFFERED,
+    ServerSession,
+    find_patient,
+    objects,
+)
 from engine.interchange.rest.resource.catalogue import CHART
+from engine.security.oauth import UnusableKeyError, access_token, assertion, signing_key
+
+Post = Callable[[str, dict[str, str], bytes], Awaitable[OutboundReply]]
+
+ALGORITHMS: Final = frozenset({"ES384", "RS384"})  # those of SMART backend services
+FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
+
+
+async def bearer(auth: ConnectorAuth, post: Post, now: datetime, new_id: Callable[[], str]) -> dict[str, str]:
+    """Return the authorization header, {} if no auth is configured; OutboundError."""
+    if not auth.given:
+        return {}
+    form = {"grant_type": "client_credentials", "client_id": auth.client_id}
+    if auth.scope:
+        form["scope"] = auth.scope
+    if auth.client_secret is not None:
+        form["client_secret"] = _read(auth.client_secret)
+    if auth.private_key is not None:
+        form |= _proof(auth, _read(auth.private_key), now, new_id)
+    reply = await post(auth.token_url, FORM, urlencode(form).encode())
+    token = _token(reply)
+    if reply.status != 200 or not token:
+        raise OutboundError(f"gives no token ({reply.status}); check client_id, its proof and scope")
+    return {"authorization": f"Bearer {token}"}
+
+
+def _token(reply: OutboundReply) -> str:
+    try:
+        answer = orjson.loads(reply.body)
+    except ValueError:
+        return ""
+    token = access_token(answer)
+    return token if token.isascii() and token.isprintable() else ""
+
+
+def _read(secret: Secret) -> str:
+    try:
+        return secret.read()
+    except LookupError as error:
+        raise OutboundError("is configured with a secret that cannot be read") from error
+
+
+def _proof(auth: ConnectorAuth, text: str, now: datetime, new_id: Callable[[], str]) -> dict[str, str]:
+    try:
+        return assertion(auth, *signing_key(text, ALGORITHMS), now, new_id)
+    except UnusableKeyError as error:
+        text = "is configured with a private_key that signs neither ES384 (P-384) nor RS384 (RSA)"
+        raise OutboundError(text) from error
+
 
 PAGE: Final = 200
 # The time limit of `interchange check`, and the begin of `fhirVersion`.

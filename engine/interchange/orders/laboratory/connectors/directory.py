@@ -15,7 +15,7 @@ from engine.config.laboratory import LaboratoryConnector
 from engine.database.durable import sync
 from engine.interchange.orders.laboratory.connectors.connector import SendVerdict, stay
 from engine.interchange.orders.laboratory.message.build import Envelope, write_order
-from engine.interchange.orders.laboratory.message.texts import UnwritableError
+from engine.interchange.orders.laboratory.message.datatypes import UnwritableError
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
 from engine.interchange.store.transmission import TransmissionOutcome
 

@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.charset import coding_of
+from engine.interchange.orders.laboratory.message.datatypes import UnwritableError, leaf, row
 from engine.interchange.orders.laboratory.message.ordered import Habits, segments
 from engine.interchange.orders.laboratory.message.person import Authorities, payment, pid, pv1
-from engine.interchange.orders.laboratory.message.texts import UnwritableError, leaf, row
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
 
 

@@ -4,10 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.orders.laboratory.answers import QuestionAnswer
-from engine.interchange.orders.laboratory.message.datatypes import ce, ei, system, xcn, xon
-from engine.interchange.orders.laboratory.message.texts import UnwritableError, components, joined, leaf, moment, row
-from engine.interchange.orders.laboratory.order import LaboratoryOrder, OrderedTest
+from engine.interchange.orders.laboratory.message.datatypes import (
+    UnwritableError,
+    ce,
+    components,
+    ei,
+    joined,
+    leaf,
+    moment,
+    row,
+    system,
+    xcn,
+    xon,
+)
+from engine.interchange.orders.laboratory.order import LaboratoryOrder, OrderedTest, QuestionAnswer
 
 Resource = JsonObject
 

@@ -9,12 +9,16 @@ from engine.interchange.orders.laboratory.message.datatypes import (
     SEXES,
     addresses,
     ce,
+    components,
     cx,
+    leaf,
+    moment,
+    repeated,
+    row,
     telecoms,
     xon,
     xpn,
 )
-from engine.interchange.orders.laboratory.message.texts import components, leaf, moment, repeated, row
 from engine.interchange.orders.laboratory.order import InsuranceCoverage, LaboratoryOrder
 
 Resource = JsonObject

@@ -1,1 +1,0 @@
-"""The service's process: ASGI application, reload, background work."""

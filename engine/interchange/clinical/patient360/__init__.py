@@ -1,1 +1,0 @@
-"""Facts about a patient, and their code systems and units."""

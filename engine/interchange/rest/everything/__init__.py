@@ -1,1 +1,0 @@
-"""Patient/{id}/$everything: a patient's whole chart and what it refers to, page by page."""

@@ -1,1 +1,0 @@
-"""Patient/$merge: one record takes the place of another."""

@@ -1,1 +1,0 @@
-"""The criteria of a Subscription."""

@@ -1,1 +1,0 @@
-"""Tokens, scopes and roles."""

@@ -1,1 +1,0 @@
-"""The interactions of each stored type, in one table."""
