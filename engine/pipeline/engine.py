@@ -13,6 +13,7 @@ from engine import fault, telemetry
 from engine.clock import now
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
+from engine.database.durable import make_folder
 from engine.deliver.destination import FhirDestination
 from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
@@ -308,7 +309,7 @@ def _log_warnings(examined: ExaminedConfiguration) -> None:
 
 def _make_folder(files: Files) -> None:
     try:
-        files.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(files.data)
     except OSError as error:
         raise StartError(
             f"the data folder {files.data} cannot be made ({error.strerror}): choose another with --data"

@@ -13,6 +13,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 from engine import fault
 from engine.database.connection import Connection
 from engine.database.dialect import SQLITE
+from engine.database.durable import make_folder, sync
 from engine.database.sqlite import (
     DURABLE,
     Setting,
@@ -43,6 +44,12 @@ class SqliteWriter(StoreWriter):
         self._log_limit = LOG_BYTES
         # The writes of a killed process reach the disk before anyone reads them.
         shrink(connection, LOG_WAIT_MS)
+        try:
+            # SQLite syncs the folder when it makes its files, and says nothing where that fails.
+            sync(log.parent)
+        except OSError as error:
+            connection.close()
+            raise _unusable(log.with_name(log.name.removesuffix("-wal")), error) from error
         self._thread.start()
 
     def _end(self) -> None:
@@ -149,7 +156,7 @@ def prepare(path: Path, environment: str = "") -> None:
     try:
         # A file that exists is never opened by other means than SQLite's: closing it would drop SQLite's locks.
         if not path.exists():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = connect(path)
         try:
@@ -295,7 +302,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             self._file = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StartError(f"the folder of {path} cannot be written ({error.strerror})") from error

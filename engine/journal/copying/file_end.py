@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.database.dialect import NUL, with_nul, without_nul
+from engine.database.durable import make_folder
 from engine.database.sqlite import SqliteConnection, SqliteError, failure_of
 from engine.errors import CopyError, JournalUnusableError
 from engine.journal.copying.ends import DONE, Row, TableShape
@@ -84,7 +85,7 @@ class FileTarget(_FileEnd):
     def __init__(self, folder: Path) -> None:
         """Make the folder, take its lock and open the file; CopyError where it has a journal."""
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise CopyError(f"the folder {folder} cannot be made ({error.strerror}): name another by --to") from error
         lock = FolderLock(folder)

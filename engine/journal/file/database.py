@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.durable import sync
 from engine.database.sqlite import DURABLE, Setting, SqliteConnection, library_fault, untaken
 from engine.errors import JournalUnusableError
 from engine.journal.file.lock import FILE as LOCK
@@ -114,7 +115,9 @@ def open_to_write(path: Path, log_bytes: int = LOG_BYTES) -> SqliteConnection:
         _check_small(connection, path)
         migrate(Database(connection, execute_plugins=False, recursive_triggers=False))
         barrier(connection)
-    except sqlite3.Error as error:
+        # SQLite syncs the folder when it makes its files, and says nothing where that fails.
+        sync(path.parent)
+    except (sqlite3.Error, OSError) as error:
         connection.close()
         raise JournalUnusableError(_unusable(path.parent, error)) from error
     except BaseException:

@@ -19,7 +19,7 @@ from typing import Final
 
 from engine import fault
 from engine.database.connection import Connection
-from engine.database.durable import sync
+from engine.database.durable import make_folder, sync
 from engine.database.sqlite import failure_of
 from engine.errors import BackupError, UnsoundBackupError
 from engine.journal.access import audit
@@ -132,7 +132,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
     """
     proven = prove(backup, watch)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise BackupError(f"the folder {folder} cannot be made ({error.strerror}): name another --data") from error
     lock = FolderLock(folder)

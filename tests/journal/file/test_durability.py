@@ -24,23 +24,26 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).parents[3]
 POINTS = ("F03", "F05", "F08", "F09", "F11", "F15", "F17")
 
-# Fails the nth sync of the journal's files, as a dying disk does.
+# Fails the nth sync of the journal's files, as a dying disk does; or those of its folder, which SQLite ignores.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 static int left = -1;
-static int strike(void) {
+static int strike(int fd) {
+  struct stat what;
+  if (fstat(fd, &what) == 0 && S_ISDIR(what.st_mode)) return getenv("FAIL_FOLDER") != NULL;
   if (left < 0) { const char *nth = getenv("FAIL_SYNC"); left = nth ? atoi(nth) : 0; }
   return left > 0 && --left == 0;
 }
 int fdatasync(int fd) {
-  if (strike()) { errno = EIO; return -1; }
+  if (strike(fd)) { errno = EIO; return -1; }
   return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
 int fsync(int fd) {
-  if (strike()) { errno = EIO; return -1; }
+  if (strike(fd)) { errno = EIO; return -1; }
   return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
 }
 """
@@ -147,6 +150,14 @@ def test_a_failed_sync_stops_the_journal_for_good(nth: int, shim: Path, tmp_path
     assert process.returncode == 0
     check(tmp_path / "j", lines)
     check_drained(tmp_path / "j")
+
+
+def test_a_journal_whose_names_may_vanish_is_not_opened(shim: Path, tmp_path: Path) -> None:
+    """SQLite makes nothing of a sync of its folder that fails; a power cut may take the names of files away then."""
+    process = spawn(tmp_path, 0, 5, LD_PRELOAD=str(shim), FAIL_FOLDER="1")
+    assert told(process) == []
+    assert process.returncode == 1
+    assert told(spawn(tmp_path, 0, 5))[-1] == ["done", "5"]
 
 
 def test_a_write_that_the_system_refuses_stops_the_journal(tmp_path: Path) -> None:
