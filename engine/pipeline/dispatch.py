@@ -122,9 +122,10 @@ class Dispatch:
         if self.halted:
             await self._prefetched.give_back()
         elif await self._is_checked():
-            await self._claim()
+            wanted = await self._claim()
             self._start()
-        return await self._rest_seconds()
+            return await self._rest_seconds(wanted)
+        return IDLE_SECONDS if self.halted else self.throttle.backoff_seconds(self._checks)
 
     @property
     def settings(self) -> Settings:
@@ -240,8 +241,11 @@ class Dispatch:
             _log.warning("destination ignores If-Match", destination=self.name, reason=NO_IF_MATCH)
         self._overwrites = overwrites
 
-    async def _claim(self) -> None:
-        """Keep as much claimed or asked for ahead as may be under way at once; ask only when half of that is gone."""
+    async def _claim(self) -> int:
+        """Keep as much claimed or asked for ahead as may be under way at once; ask only when half of that is gone.
+
+        Returns how much that is: 0 until an open breaker lets the next probe start.
+        """
         probing = self.throttle.open
         if probing and not self._probing:
             await self._prefetched.give_back()
@@ -250,6 +254,7 @@ class Dispatch:
         if self._prefetched.is_short(wanted) or self._due:
             self._due = False
             await (self._prefetched.ask_for_probes if probing else self._prefetched.ask)(wanted)
+        return wanted
 
     def _supplied(self) -> None:
         self._start()
@@ -279,12 +284,8 @@ class Dispatch:
         if urgent or self._prefetched.is_short(wanted) or (self._may_be_due and self._prefetched.has_room(wanted)):
             self._wake.set()
 
-    async def _rest_seconds(self) -> float:
-        if self.halted:
-            return IDLE_SECONDS
-        if not self._checked:
-            return self.throttle.backoff_seconds(self._checks)
-        wanted = self.throttle.ahead()
+    async def _rest_seconds(self, wanted: int) -> float:
+        # A breaker whose time is up by now, and was not when the claims were looked at, is looked at again at once.
         if not wanted:
             return max(self.throttle.pause_seconds(), LEAST_SECONDS)
         if not (self._may_be_due and self._prefetched.has_room(wanted)):
