@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from engine.http import connection
+from engine.http.binding import bind
 from engine.http.connection import MAX_ADDRESS_BYTES, MAX_HEADER_BYTES, ConnectionLimits, ConnectionRefusal
-from engine.http.server import bind, http_server
+from engine.http.server import http_server
 
 Message = MutableMapping[str, Any]
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"

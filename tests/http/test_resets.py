@@ -15,8 +15,9 @@ import pytest
 import trustme
 import uvloop
 
+from engine.http.binding import bind
 from engine.http.connection import ConnectionLimits, ConnectionRefusal
-from engine.http.server import bind, http_server
+from engine.http.server import http_server
 
 TIMES = 24  # of each state, and with each last word: a thousand in all
 AT_ONCE = 8

@@ -18,8 +18,7 @@ from engine.interchange.store.place import Place, place_of
 from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
-from engine.interchange.tokens import vault
-from engine.interchange.tokens.oauth import assertion, code
+from engine.interchange.tokens import assertion, code, vault
 from tests.interchange.kit import patient
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
