@@ -69,7 +69,7 @@ HOMES = {
 # it reads what its pages and operations are made of. PostgreSQL's driver is read by whom it serves only,
 # and RE2 where a mapping has a pattern.
 LATE_IMPORTS = (
-    *("receive/reactor.py", "ops/operations/messages.py", "ops/cli/run.py"),
+    *("receive/reactor.py", "ops/operations/explaining.py", "ops/cli/run.py"),
     *("interchange/store/place.py", "mapping/language/comparison.py"),
 )
 FORBIDDEN_NAMES = {"utils", "util", "misc"}

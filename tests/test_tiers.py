@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tiers import ELSEWHERE, FOLDERS, ROOT, mirrored
+from tests.tiers import ELSEWHERE, PLACES, ROOT, mirrored
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ def test_the_tests_of_a_file(file: str, tests: tuple[str, ...]) -> None:
 
 def test_the_tables_name_what_is_there() -> None:
     """A folder that was renamed would leave its tier unseen."""
-    named = {*FOLDERS, *ELSEWHERE, *(test for tests in ELSEWHERE.values() for test in tests)}
+    named = {*PLACES, *ELSEWHERE, *(test for tests in ELSEWHERE.values() for test in tests)}
     assert [one for one in sorted(named) if not (ROOT / one).exists()] == []

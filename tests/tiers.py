@@ -14,22 +14,30 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parent.parent
 EXHAUSTIVE: Final = ("process", "postgres", "matrix", "browser", "text")
 SMOKE: Final = "smoke"
-# Every test below a folder has its marker.
-FOLDERS: Final = {
+# Every test of a file or below a folder has its marker.
+PLACES: Final = {
     "tests/crash": "process",
     "tests/flow": "process",
     "tests/nodes": "process",
     "tests/ops/cli/access": "process",
     "tests/ops/cli/deploy": "process",
+    "tests/ops/cli/mapping": "process",
     "tests/ops/cli/messages": "process",
     "tests/ops/cli/operating": "process",
     "tests/ops/cli/running": "process",
     "tests/ops/demo": "process",
+    "tests/ops/web/test_playground.py": "process",
+    "tests/ops/web/test_publishing.py": "process",
     "tests/reports": "process",
     "tests/interchange/clients": "process",
     "tests/journal/nodes": "postgres",
+    "tests/journal/read/test_both_databases.py": "postgres",
     "tests/corpus": "matrix",
+    "tests/ops/web/test_openapi.py": "matrix",
     "tests/errors": "text",
+    "tests/mapping/language/test_errors.py": "text",
+    "tests/mapping/test_cookbook.py": "text",
+    "tests/ops/views/test_handbook_search.py": "text",
     "tests/ops/docs": "text",
     "tests/seeded": "text",
 }
@@ -54,7 +62,6 @@ ELSEWHERE: Final = {
     "engine/__main__.py": ("tests/test_main.py",),
     "engine/database": ("tests/test_dialect.py", "tests/test_sqlite.py"),
     "engine/interchange/clinical/ccda": ("tests/interchange/ccda",),
-    "engine/interchange/clinical/patient360": ("tests/interchange/patient360",),
     "engine/interchange/events/subscriptions": ("tests/interchange/subscriptions",),
     "engine/interchange/events/webhooks": ("tests/interchange/webhooks",),
     "engine/interchange/network/patient360": ("tests/interchange/patient360",),
@@ -76,10 +83,10 @@ def mark(items: list[pytest.Item]) -> None:
     """Give each test the markers of its folder, its fixtures and its parameters."""
     every_type = _every_type(items)
     for item in items:
-        path = item.nodeid.partition("::")[0]
+        path = PurePosixPath(item.nodeid.partition("::")[0])
         arguments = _arguments(item)
         words = set(re.split("[^A-Za-z0-9]", _case(item)))
-        found = {marker for folder, marker in FOLDERS.items() if path.startswith(f"{folder}/")}
+        found = {marker for place, marker in PLACES.items() if path.is_relative_to(place)}
         found |= {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
         found |= {marker for word, marker in PARAMETERS.items() if word in words}
         if any(

@@ -4,8 +4,6 @@ import asyncio
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.crash.checker import Verdict
 from tests.flow.feed import make_feed
 from tests.flow.proxy import Call, Fault
@@ -17,7 +15,6 @@ TAKEOVER_SECONDS = 15.0
 HANGS = Fault(wait_seconds=45, drop=True)
 
 
-@pytest.mark.smoke
 async def test_taken_over_within_15_seconds(tmp_path: Path, journal: str, seed: int) -> None:
     """A node is killed while all that it has under way waits for an answer: the others do that work, once."""
     async with nodes(tmp_path, journal, 3) as rig:

@@ -1,6 +1,5 @@
 """Operations that only read: lists, one entry, counts."""
 
-import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -10,38 +9,16 @@ from pydantic import Field
 
 from engine.clock import now
 from engine.errors import UsageError
-from engine.ops.access.actor import Actor, Permission
+from engine.ops.access.actor import Permission
 from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
-from engine.ops.operations.operation import Confirm, Operation, Reading, ReadingMessages
+from engine.ops.operations.operation import Confirm, Reading, ReadingMessages
 from engine.ops.views.counts import SPANS, Charts, Counts, Standing, Throughput, charted, counted, passed, stood
-from engine.ops.views.entry import Entry, EntryFacts, Explained, Raw
+from engine.ops.views.entry import Entry, EntryFacts, Raw
 from engine.ops.views.exporting import ExportPage, exported
 from engine.ops.views.unmapped import CodeValues, UnmappedCodes, unmapped, values
 from engine.ops.views.view import FactsPage, RowPage, entry, facts, facts_of, raw, searched
-from engine.pipeline.engine import Engine
-
-
-class ExplainMessage(Operation[Explained]):
-    """Explain, by the current mapping files, why an entry's message is mapped as it is."""
-
-    name = "messages.explain"
-    permission = Permission.PHI
-
-    entry: EntryNumber
-    element: Word = Field("", description="Only this element, such as Patient.birthDate.")
-    field: Word = Field("", description="Only what this field went into, such as PID-7.")
-
-    async def run(self, engine: Engine, _actor: Actor) -> Explained:
-        """Return the explanation; UsageError where the entry's channel is gone."""
-        from engine.ops.views.explaining import explained_entry  # noqa: PLC0415 - rare, and slow to import
-
-        channels = {name: feed.channel for name, feed in engine.feeds.items()}
-        return await asyncio.to_thread(
-            explained_entry, engine.files, channels, self.entry, element=self.element, field=self.field
-        )
-
 
 DAY: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)

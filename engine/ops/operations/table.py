@@ -10,10 +10,11 @@ from engine.ops.operations.channels import CHANNELS
 from engine.ops.operations.destinations import DESTINATIONS
 from engine.ops.operations.duplicates import DUPLICATES
 from engine.ops.operations.entries import ENTRIES
+from engine.ops.operations.explaining import ExplainMessage
 from engine.ops.operations.held import HELD
 from engine.ops.operations.kept import KEPT
 from engine.ops.operations.lanes import LANES
-from engine.ops.operations.messages import MESSAGES, ExplainMessage
+from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
 from engine.ops.operations.patients import PATIENTS
 from engine.ops.operations.playground import PLAYGROUND

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.deliver import throttling
 from engine.deliver.throttling import (
     FAILURES_TO_OPEN,
     MAX_RETRY_AFTER_SECONDS,
@@ -15,6 +14,7 @@ from engine.deliver.throttling import (
     BreakerState,
     retry_after_seconds,
     wait_seconds,
+    window,
 )
 from engine.deliver.verdict import Failure
 
@@ -108,7 +108,7 @@ def test_retry_after_slows_the_whole_destination():
 
 def test_window_shrinks_when_slow_and_opens_again():
     """Slow answers and failures narrow the window; quick answers widen it up to its bound."""
-    open_window = throttling(16).answered(20)
+    open_window = window(16).answered(20)
     assert open_window.limit == 16
     slow = open_window.answered(30_000)
     assert slow.limit < 16

@@ -62,6 +62,7 @@ async def _gender(site: Site, control_id: str, number: str) -> object:
     return patient.get("gender")
 
 
+@pytest.mark.smoke
 async def test_an_edit_is_put_in_force_and_taken_back(site: Site) -> None:
     """The next message is mapped by it, the file is on the disk, the trail says who, what and why; then all is back."""
     author = site.people["author"]

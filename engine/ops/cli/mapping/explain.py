@@ -16,7 +16,7 @@ from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
-from engine.ops.operations.messages import ExplainMessage
+from engine.ops.operations.explaining import ExplainMessage
 from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.views.entry import Condition, Element, Explained, ReadBeside
 from engine.ops.views.explaining import check_parts, explained, plain

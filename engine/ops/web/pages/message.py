@@ -20,8 +20,9 @@ from engine.ops.operations.entries import (
     ResolvePatient,
     RetryMessage,
 )
+from engine.ops.operations.explaining import ExplainMessage
 from engine.ops.operations.lanes import ShowLane
-from engine.ops.operations.messages import ExplainMessage, ShowFacts, ShowMessage
+from engine.ops.operations.messages import ShowFacts, ShowMessage
 from engine.ops.views.entry import Element, EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView

@@ -272,6 +272,7 @@ def test_a_second_opinion_names_what_is_no_valid_fhir(tmp_path: Path, file: Path
     assert [one.get("invalid") for one in told] == [[wrong], None]
 
 
+@pytest.mark.smoke
 def test_shipped_cases_pass() -> None:
     """`mappings test` alone runs what ships."""
     result = RUNNER.invoke(app, ["test"])
