@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Callable
 
 from engine.config import source
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 
 Parse = Callable[[bytes | str, str], source.AuthoredFile]
 

@@ -9,7 +9,6 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.lookup import UNSUPPORTED, LookUpClient
-from engine.deliver.memory import Memory
 from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
 from engine.deliver.notice import Notice, NoticeClient
 from engine.deliver.patient.chart import Alike, PatientChart, alike, chart
@@ -20,7 +19,7 @@ from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
 from engine.deliver.wire.client import FhirClient
 from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
-from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.exchange import Exchange, Memory
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
 from engine.deliver.wire.server import Caches, Continuity, DestinationServer, Fence

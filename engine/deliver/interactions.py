@@ -10,10 +10,9 @@ from engine.deliver.merge.merge import merge
 from engine.deliver.merge.move import move
 from engine.deliver.merge.rename import rename
 from engine.deliver.patient.upsert import upsert
-from engine.deliver.resources.attest import attest
 from engine.deliver.resources.follow import follow
 from engine.deliver.resources.found import find
-from engine.deliver.resources.resource_upsert import upsert_resource
+from engine.deliver.resources.resource_upsert import attest, upsert_resource
 from engine.deliver.resources.retire import retire
 from engine.deliver.resources.transaction import carry_out_bundled
 from engine.deliver.verdict import Failure

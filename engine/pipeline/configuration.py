@@ -11,7 +11,7 @@ from engine.config.channel import Channel
 from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.model import Placed, folded, nearest
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import Looked
 from engine.deliver.interactions import LEFT_OUT
 from engine.errors import ConfigurationError, Problem

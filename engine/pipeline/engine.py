@@ -23,9 +23,8 @@ from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, ExaminedConfiguration, Files, examine
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.feed import Feeds, PipelineContext, charsets_of, feeds_of
+from engine.pipeline.feed import Feeds, Handover, PipelineContext, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
-from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake

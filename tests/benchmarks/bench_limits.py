@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from engine.config.listener_settings import Limits
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MappingError
 from engine.garbage import COLLECT_AFTER
 from engine.hl7.message import parse

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.garbage import COLLECT_AFTER
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of, sending

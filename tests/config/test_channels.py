@@ -6,7 +6,7 @@ import pytest
 
 from engine.config.channel import AcknowledgementMode, Channel, Mode
 from engine.config.channels import load_channels
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError, Problem
 
 GOOD = """\

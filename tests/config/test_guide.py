@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from tests.guides import at_free_ports, run, section
 
 pytestmark = pytest.mark.text

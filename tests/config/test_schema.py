@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from engine.config.schema import CHANNEL_FILES, SERVICE_FILES, editor_line, schema_text, schemas
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import look, parse
 from tests.config.metaschema import faults
 from tests.interchange.nursery import ran

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.outcome import outcome

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 
 
 def test_every_active_name_has_a_row(pytestconfig: pytest.Config) -> None:

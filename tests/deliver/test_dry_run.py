@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import VerdictKind
 from engine.deliver.wire.dry_run import MOST_READS, DryRunServer, differences
 from engine.deliver.wire.revise import NEVER_A_VERSION

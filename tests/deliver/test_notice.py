@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.notice import FAILED, NOBODY, REFUSED, UNSUPPORTED, Notice
 from engine.deliver.reply import Ending, RequestReply
 from engine.fhir.plan import Plan

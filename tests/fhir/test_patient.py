@@ -2,15 +2,7 @@
 
 import pytest
 
-from engine.fhir.patient import (
-    another_person,
-    carries,
-    current_numbers,
-    links,
-    overlays,
-    person,
-    replaced_by,
-)
+from engine.fhir.patient import another_person, carries, current_numbers, links, overlays, person, replaced_by
 from engine.fhir.plan import ElementChange, Identity, PatientRecord
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from engine.errors import HeldDeliveryError
 from engine.fhir.json import digest
-from engine.fhir.plan import ElementChange, local_names
-from engine.fhir.references import resolved
+from engine.fhir.plan import ElementChange, local_names, resolved
 
 WARD = {"location": {"reference": "#ward"}, "status": "active"}
 STAY = ElementChange("location", "PV1-3", (WARD, {"location": {"reference": "Location/7"}}), many=True)

@@ -26,7 +26,7 @@ import orjson
 from argon2 import PasswordHasher
 
 from engine import __main__
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.wire.client import FhirClient
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.app.commands import interchange

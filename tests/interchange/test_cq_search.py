@@ -13,16 +13,7 @@ from engine.config.connector import Connector
 from engine.config.service import DocumentSearch, Tenant
 from tests.interchange.browser import USERS
 from tests.interchange.jobs import ended
-from tests.interchange.kit import (
-    BASES,
-    Outside,
-    Running,
-    configuration,
-    issue,
-    running,
-    running_inside,
-    secret_file,
-)
+from tests.interchange.kit import BASES, Outside, Running, configuration, issue, running, running_inside, secret_file
 from tests.interchange.least import least, version_of
 from tests.interchange.patient360.sources import ADDRESS, bundle, fhir, scripted, settings
 from tests.interchange.patient360.test_directory_source import CCDA, lay

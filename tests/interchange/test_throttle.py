@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.service import RateLimit
-from engine.interchange.kernel.throttle import RequestThrottle, take
+from engine.interchange.core.service import RequestThrottle, take
 from tests.interchange.kit import Running, issue, running
 
 START = datetime(2026, 3, 2, 6, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 
 FILES = {
     "any type": "adt.yaml",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load

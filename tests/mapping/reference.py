@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import parse
 from engine.hl7.message import parse as parse_message
 from engine.mapping.authoring import case

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from engine.config.channels import load_channels
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.mapping.authoring.case import cases_for, cases_of
 from engine.mapping.compile import load
 from engine.ops.views.plans import failed_cases

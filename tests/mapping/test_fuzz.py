@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MessageError
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config.channel import Channel
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import look, scan_text, validate
 from engine.errors import ConfigurationError, MappingError, MessageError
 from engine.hl7.message import Message, parse

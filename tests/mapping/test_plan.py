@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MappingError, MessageError
 from engine.fhir.changes import apply, created
 from engine.fhir.plan import ElementChange, Merge, Upsert

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MappingError
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of, sending

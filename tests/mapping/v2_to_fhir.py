@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.mapping.compile import MappingSource, load
 from engine.mapping.files.overlay import FIELD
 

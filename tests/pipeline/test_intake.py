@@ -11,15 +11,14 @@ import pytest
 
 from engine.config.channel import Acknowledge, Channel, Filter
 from engine.config.destination import Destination
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.database.connection import Connection
 from engine.hl7.message import parse
 from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
-from engine.pipeline.feed import PipelineContext, feeds_of
+from engine.pipeline.feed import Handover, PipelineContext, feeds_of
 from engine.pipeline.inbound.counters import Counters
-from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake

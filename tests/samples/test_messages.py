@@ -4,7 +4,7 @@ from engine.acknowledge.code import code_for
 from engine.acknowledge.judge import judge_header
 from engine.config.channels import load_channels
 from engine.config.samples import Expectation, load_samples
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import UndecodableMessageError, UnreadableMessageError
 from engine.hl7.header import read_header
 from engine.hl7.message import parse

@@ -4,7 +4,7 @@ import pytest
 
 from engine.config.channels import load_channels
 from engine.config.samples import EXPECTED, FeedSample, load_samples
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.ops.demo.chart import facts_of
 from engine.ops.sender.feed import fields, split_messages

@@ -14,8 +14,7 @@ from engine.fhir.patient import number_of
 from engine.fhir.patient_compartment import held_by, holding
 from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
-from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
-from engine.fhir.references import resolved
+from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove, resolved
 from engine.fhir.status_transitions import Moved, moved, remember_former, restate, settle, settled
 
 NOT_REPEATED: Final = "results-not-repeated"

@@ -11,14 +11,15 @@ from typing import Final
 from engine.deliver.resources.admitted import TEMPORARY, is_temporary, is_unnumbered, met
 from engine.deliver.resources.body import ResourceBody
 from engine.deliver.resources.found import found_by, remembered_as, search_kept, standing
-from engine.deliver.stored import ServerResource, id_of, stored
+from engine.deliver.stored import Body, ServerResource, id_of, stored
 from engine.deliver.verdict import Owned
-from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.exchange import GONE, Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
+from engine.fhir.changes import created
 from engine.fhir.json import digest
 from engine.fhir.patient import carries, number_of
-from engine.fhir.plan import ElementChange, Keep
+from engine.fhir.plan import Attest, ElementChange, Keep, resolved
 
 MOST_ROUNDS: Final = 4
 _STALE: Final = frozenset({409, 412})
@@ -227,3 +228,57 @@ class _ResourceUpsert:
             self.cache.put(kept, carried, exchange.source, owned)
         else:
             self.cache.drop(resource.logical_id)
+
+
+THERE: Final = 412
+REFUSED: Final = frozenset({400, 403, 404, 405, 409, 410, THERE, 422})
+ROUNDS: Final = 2
+
+
+async def attest(exchange: Exchange, interaction: Attest, *, remembered: bool = True) -> str:
+    """Carry out an Attest and return how it ended: `created`, or `unchanged` where nothing was written or it is there.
+
+    A further try of a delivery names all that the plan keeps, for an earlier one may have written it. A server that
+    refuses it leaves it at the note `provenance-refused`.
+    """
+    targets = _targets(exchange)
+    if not targets:
+        return "unchanged"
+    record = interaction.record
+    if exchange.tried or not remembered:
+        answer = await exchange.look(interaction.id, record.type)
+        if answer.status not in GONE:
+            return "unchanged"
+    await refer(exchange, record.changes, remembered=remembered)
+    path = f"{record.type}/{interaction.id}"
+    for _ in range(ROUNDS):
+        body = _body(exchange, interaction, targets)
+        answer = await exchange.write_patient("PUT", path, body, (("If-None-Match", "*"),), REFUSED)
+        if answer.status < 300:
+            return "created"
+        if answer.status == THERE or not exchange.trusted:
+            break
+        await distrust(exchange, record.changes)
+    if answer.status != THERE:
+        exchange.note("provenance-refused")
+    return "unchanged"
+
+
+def _targets(exchange: Exchange) -> tuple[str, ...]:
+    written = exchange.written()
+    if not exchange.again:
+        return written
+    unwritten = exchange.waiting.keys() | exchange.pointed
+    kept = (reference for name, reference in exchange.references.items() if name not in unwritten)
+    return tuple(dict.fromkeys((*written, *kept)))
+
+
+def _body(exchange: Exchange, interaction: Attest, targets: tuple[str, ...]) -> Body:
+    record = interaction.record
+    elements = created(resolved(record.changes, exchange.references)).body
+    return {
+        "resourceType": record.type,
+        "id": interaction.id,
+        interaction.target: [{"reference": one} for one in targets],
+        **elements,
+    }

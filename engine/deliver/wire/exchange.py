@@ -2,14 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from engine.config.channel import Channel
-from engine.deliver.memory import Memory
 from engine.deliver.stored import PATIENT, Body, ServerResource, id_of, stored
 from engine.deliver.throttling import retry_after_seconds
-from engine.deliver.verdict import Failure, HttpAttempt
+from engine.deliver.verdict import Failure, HttpAttempt, KnownIdentifier
 from engine.deliver.wire.client import ServerResponse, escaped
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
@@ -20,6 +19,29 @@ from engine.fhir import outcome
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, defects, resource_types
 from engine.http.request import HttpRequest
+
+
+class Memory(Protocol):
+    """Reads what earlier verdicts noted, for one destination."""
+
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, KnownIdentifier]:
+        """Return what is known of the identifiers; those never seen are left out."""
+
+    async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
+        """Return the digests a source last wrote to `Patient/<id>`, by slice; empty where there is no record."""
+
+    async def claimed(self, resource: str, source: str) -> frozenset[str]:
+        """Return the digests of all that other sources last wrote to a resource, or found there as they said it."""
+
+    async def merged(self, source: Identity, survivor: Identity) -> bool:
+        """Say whether this merge was carried out before."""
+
+    async def leads(self, source: Identity, survivors: Sequence[Identity]) -> bool:
+        """Say whether an identifier was merged into one of others, directly or through others."""
+
+    async def survivor(self, logical_id: str) -> str:
+        """Return the id of the Patient that one was merged into; empty where that is not known."""
+
 
 INVALID: Final = "invalid-output"
 MOST_PLACES: Final = 5

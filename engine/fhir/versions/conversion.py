@@ -6,8 +6,7 @@ from typing import Any, Final
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects, definitions, resource_types
 from engine.fhir.versions.codes import CodeTurn, with_original, without
-from engine.fhir.versions.data_absent import clear, fill
-from engine.fhir.versions.direction import Direction, address
+from engine.fhir.versions.direction import Direction, address, clear, fill
 from engine.fhir.versions.plan import Plans, TypeConversion, paths, plans
 from engine.fhir.versions.preserve_as_extension import (
     MODIFIER,

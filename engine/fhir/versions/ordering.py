@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from engine.fhir.versions.data_absent import ABSENT
+from engine.fhir.versions.direction import ABSENT
 from engine.fhir.versions.lens import Lens, Part, context, renamed
 
 # The types of an expected answer: in both versions, and in STU3 alone.

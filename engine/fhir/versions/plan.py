@@ -10,8 +10,7 @@ from engine.fhir.schema import BINDINGS, ElementDefinition, FhirVersion, definit
 from engine.fhir.versions import administration, clinical, datatypes, ordering, treatment
 from engine.fhir.versions.addresses import TEXTS, Text
 from engine.fhir.versions.codes import CODES, CodeMap, CodeTurn
-from engine.fhir.versions.data_absent import fillings
-from engine.fhir.versions.direction import MODIFIERS, Direction, address, stem
+from engine.fhir.versions.direction import MODIFIERS, Direction, address, fillings, stem
 from engine.fhir.versions.lens import Lens, LensSide, first_of, first_of_stu3, only_if
 from engine.fhir.versions.names import r4_name, stu3_name
 from engine.fhir.versions.preserve_as_extension import CARRIERS, METADATA, MODIFIER, fits, preserved_names, value_key

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.fhir.versions.data_absent import ABSENT
+from engine.fhir.versions.direction import ABSENT
 from engine.fhir.versions.lens import Lens, LensCondition, Part, PartConversion, context, nothing, renamed
 
 # STU3's `taken` is part of R4's status.

@@ -3,19 +3,58 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
-from engine.config.service import ServiceConfiguration, Tenant
+from engine.config.service import RateLimit, ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.recorder import Recorder
 from engine.interchange.kernel.outbound import Outbound
-from engine.interchange.kernel.throttle import RequestThrottle
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.store import Store
 from engine.interchange.tokens.code import AuthorizationCodes
 from engine.interchange.tokens.identity import Signer
 from engine.interchange.tokens.vault import Vault
+
+# The cost of a call; a rate of one call per minute earns one unit per microsecond, so that all numbers are integers.
+CALL: Final = 60_000_000
+MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Bucket(NamedTuple):
+    """The remaining units of a client at a time; a call costs `CALL` units."""
+
+    units: int
+    at: datetime
+
+
+def take(bucket: Bucket | None, limit: RateLimit, at: datetime) -> tuple[Bucket, int]:
+    """Return a bucket after one call, and 0; without enough units the whole seconds until the next call, 1 or more.
+
+    None is a new client, with a full bucket. A clock that goes back adds no units.
+    """
+    rate = limit.per_client_per_minute
+    full = (limit.burst or rate) * CALL
+    if bucket is None:
+        return Bucket(full - CALL, at), 0
+    latest = max(at, bucket.at)
+    units = min(bucket.units + (latest - bucket.at) // MICROSECOND * rate, full)
+    if units >= CALL:
+        return Bucket(units - CALL, latest), 0
+    return Bucket(units, latest), -((units - CALL) // (rate * 1_000_000))
+
+
+class RequestThrottle:
+    """The buckets of all clients."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, Bucket] = {}
+
+    def wait(self, client: str, limit: RateLimit, at: datetime) -> int:
+        """Count a call of a client; return 0, or the seconds until it may call again."""
+        self._buckets[client], seconds = take(self._buckets.get(client), limit, at)
+        return seconds
+
 
 # Documents generated from charts at a time: each uses a thread, for a large chart a process.
 DOCUMENTS_AT_ONCE: Final = 2

@@ -3,14 +3,7 @@
 from contextlib import closing
 from typing import Final
 
-from engine.database.postgresql import (
-    PostgresqlConnection,
-    PostgresqlError,
-    connect,
-    error_text,
-    is_busy,
-    server_fault,
-)
+from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect, error_text, is_busy, server_fault
 from engine.errors import StartError
 from engine.interchange.store.schema import STEPS, settle, statements_of
 

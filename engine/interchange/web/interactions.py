@@ -17,12 +17,11 @@ from engine.interchange.rest.history import history_of_one, history_of_type, vre
 from engine.interchange.rest.patient.write import create as create_patient
 from engine.interchange.rest.patient.write import replacing as replacing_patient
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.definition import Definition
+from engine.interchange.rest.resource.definition import SUBSCRIPTION, Definition
 from engine.interchange.rest.resource.delete import DeletionRule, delete, delete_matching
 from engine.interchange.rest.resource.patch import patching
 from engine.interchange.rest.resource.read import read
 from engine.interchange.rest.resource.search import search
-from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.rest.resource.update import Replacement, create, replacing, updating, updating_matching
 from engine.interchange.rest.resource.validate import validate
 from engine.interchange.tokens.role import RoleRule

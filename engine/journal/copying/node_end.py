@@ -3,14 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from engine.database.postgresql import (
-    PostgresqlConnection,
-    PostgresqlError,
-    error_text,
-    is_full,
-    is_lost,
-    shown,
-)
+from engine.database.postgresql import PostgresqlConnection, PostgresqlError, error_text, is_full, is_lost, shown
 from engine.errors import CopyError
 from engine.journal.copying.ends import Row, TableShape
 from engine.journal.nodes.database import open_to_copy_from, open_to_copy_into, unusable

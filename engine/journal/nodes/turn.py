@@ -10,14 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from engine.database.dialect import POSTGRESQL
-from engine.database.postgresql import (
-    Patience,
-    PostgresqlConnection,
-    PostgresqlError,
-    connect,
-    is_late,
-    is_lost,
-)
+from engine.database.postgresql import Patience, PostgresqlConnection, PostgresqlError, connect, is_late, is_lost
 from engine.errors import CommitInDoubtError, JournalAwayError, JournalFailedError, LeaseLostError
 from engine.journal.nodes.database import CONNECT_SECONDS, WRITER
 from engine.journal.nodes.lease import orphans

@@ -16,13 +16,7 @@ from engine.mapping.compile import PATIENT, MappingSource
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import listed
-from engine.mapping.language.expression import (
-    ExpressionError,
-    FunctionCall,
-    Guard,
-    parse_condition,
-    parse_expression,
-)
+from engine.mapping.language.expression import ExpressionError, FunctionCall, Guard, parse_condition, parse_expression
 from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.resource.grouping import UNDER

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.hl7.events import ADT
 from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS, MOST, events_of, in_of, quoted
 from engine.mapping.authoring.feed import FeedSurvey, is_shown, ranked

@@ -20,7 +20,6 @@ from engine.mapping.language.template import RESERVED, TYPE_KEYS
 from engine.mapping.resource import lists, referred, resources, status
 from engine.mapping.resource import provenance as attest
 from engine.mapping.resource.type_rules import is_listed
-from engine.mapping.subject.act import Verb
 from engine.mapping.subject.events import (
     ELSEWHERE,
     HISTORIC_KEYS,
@@ -29,6 +28,7 @@ from engine.mapping.subject.events import (
     RULE_KEYS,
     TOP_KEYS,
     EventAction,
+    Verb,
 )
 from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
 from engine.mapping.subject.identity_fields import FIELD_KEYS, FROM

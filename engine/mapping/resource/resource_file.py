@@ -5,23 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.fhir.plan import (
-    ElementChange,
-    Follow,
-    Identity,
-    Interaction,
-    Keep,
-    Needed,
-    ResourceRecord,
-    StatusMove,
-)
+from engine.fhir.plan import ElementChange, Follow, Identity, Interaction, Keep, Needed, ResourceRecord, StatusMove
 from engine.mapping.language.node import Test
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import pointed, referring
 from engine.mapping.resource.resource import VISIT, ResourceMapping
 from engine.mapping.resource.slice_cache import Memo
 from engine.mapping.resource.slice_writer import SliceChanges
-from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
+from engine.mapping.subject.events import OF_IDENTITY, Act, Verb
 
 SOURCE: Final = "source"
 

@@ -7,8 +7,7 @@ from engine.mapping.language.reading import MessageReading
 from engine.mapping.resource.lists import Lists
 from engine.mapping.resource.provenance import Attestation
 from engine.mapping.resource.resource_file import Resource
-from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
-from engine.mapping.subject.events import BARE, EventAction, EventRule
+from engine.mapping.subject.events import BARE, OF_IDENTITY, Act, EventAction, EventRule, Verb
 
 
 class ResourcePlanner:

@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 import orjson
 import typer
 
-from engine.config.settings import child_environment
-from engine.config.shipped import shipped
+from engine.config.settings import child_environment, shipped
 from engine.errors import UsageError
 from engine.ops.demo.chart import DemoCharts
 from engine.ops.demo.demo_days import CONNECTIONS, Days, go_on, live, stream

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.samples import Expectation, ExpectedChart, FeedSample, load_samples
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.ops.demo.chart import DemoCharts, Resource, facts_of
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
 from engine.ops.sender.line import Ack, BlockAnswer, send_messages

@@ -13,17 +13,7 @@ from engine.journal.entry import State
 from engine.journal.read.selecting import Selection
 from engine.journal.read.views import Filters
 from engine.journal.read.wording import Phrases
-from engine.ops.operations.fields import (
-    Count,
-    EntryNumbers,
-    Patient,
-    ReasonCode,
-    Since,
-    StateName,
-    Text,
-    Until,
-    Word,
-)
+from engine.ops.operations.fields import Count, EntryNumbers, Patient, ReasonCode, Since, StateName, Text, Until, Word
 from engine.ops.operations.operation import Request
 
 FILTERS: Final = frozenset(one.name for one in dataclasses.fields(Filters))

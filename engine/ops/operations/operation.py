@@ -5,12 +5,14 @@ may name, its answer is what is shown, and nothing else is.
 """
 
 import asyncio
+import json
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
+import orjson
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic.fields import FieldInfo
 
@@ -19,6 +21,30 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import AUDITED, Audited, Marks
 from engine.ops.operations.fields import WRITTEN, RequiresStepUp
 from engine.ops.views.answer import unmarked
+
+
+class KeyTwiceError(ValueError):
+    """An object has a key twice: which of the two values is meant nobody knows."""
+
+
+def read_strictly(content: bytes) -> object:
+    """Return the value of a JSON text; KeyTwiceError where an object has a key twice, ValueError for no JSON."""
+    value: object = orjson.loads(content)
+    # What comes out as it came in has no key twice.
+    if orjson.dumps(value) != content:
+        try:
+            json.loads(content, object_pairs_hook=_unique)
+        except RecursionError as error:
+            raise ValueError("too many levels") from error
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise KeyTwiceError
+    return value
+
 
 A = TypeVar("A")
 MOST_NAME: Final = 40

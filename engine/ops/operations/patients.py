@@ -17,16 +17,7 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient
 from engine.ops.operations.operation import Operation, ReadingMessages
 from engine.ops.views.entry import Row
-from engine.ops.views.patient import (
-    HeldOf,
-    MergeView,
-    NumberAt,
-    NumberView,
-    Other,
-    PatientView,
-    held_at,
-    refused_at,
-)
+from engine.ops.views.patient import HeldOf, MergeView, NumberAt, NumberView, Other, PatientView, held_at, refused_at
 from engine.ops.views.segments import Named, named
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair.choosing import charts

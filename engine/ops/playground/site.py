@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.channel import Channel
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import parse
 from engine.errors import ConfigurationError, Problem, UsageError
 from engine.mapping.authoring.case import CHANNEL_KEYS

@@ -16,8 +16,8 @@ from typing import Final
 from engine import telemetry
 from engine.errors import AdtEngineError, StartError, UsageError, place_of
 from engine.ops.access.actor import Actor, Role
+from engine.ops.operations.operation import KeyTwiceError, read_strictly
 from engine.ops.operations.runner import Operations
-from engine.ops.operations.strict_json import KeyTwiceError, read_strictly
 from engine.ops.socket.client import SOCKET_NAME, json_line
 
 LINE_BYTES: Final = 1_048_576

@@ -7,7 +7,7 @@ import orjson
 
 from engine.config.channel import Channel
 from engine.config.channels import file_of
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import AuthoredFile
 from engine.errors import MessageError, UsageError
 from engine.hl7.leaf import NULL

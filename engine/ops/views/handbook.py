@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from engine.config.model import nearest
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import UsageError
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs"

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from engine.ops.operations.strict_json import KeyTwiceError, read_strictly
+from engine.ops.operations.operation import KeyTwiceError, read_strictly
 from engine.ops.web.refusal import RefusedRequestError
 
 MOST_BYTES: Final = 1_048_576

@@ -1,6 +1,6 @@
 """Patients found by PID-19, where a site says that it stands for them: never a second one, never another's chart."""
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import VerdictKind
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import VerdictKind
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending

@@ -11,7 +11,7 @@ from engine.config.account import Client, Role
 from engine.config.samples import load_samples
 from engine.config.secret import Secret
 from engine.config.service import Tenant
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import VerdictKind
 from engine.errors import MappingError, MessageError
 from engine.fhir.plan import Plan

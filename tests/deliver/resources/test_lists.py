@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import VerdictKind
 from engine.deliver.wire.client import ServerResponse
 from engine.hl7.message import parse

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import Failure, VerdictKind
 from engine.deliver.wire.server import MOST_FAILURES
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire, Upsert

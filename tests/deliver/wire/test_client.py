@@ -24,13 +24,7 @@ from engine.deliver.wire import transport
 from engine.deliver.wire.client import CONNECTING, FOREIGN, SENT, FhirClient, foreign
 from engine.deliver.wire.failure import STATUS_FAILURE, class_of, failure_of
 from engine.deliver.wire.transport import NotConnectedError
-from engine.errors import (
-    AmbiguousDeliveryError,
-    DeliveryError,
-    DestinationError,
-    StartError,
-    TransientDeliveryError,
-)
+from engine.errors import AmbiguousDeliveryError, DeliveryError, DestinationError, StartError, TransientDeliveryError
 from tests.deliver.fake_fhir import FakeFhir, Step
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MessageError
 from engine.hl7.conformance.check import CODES, ConformanceRule, Deviation, check
 from engine.hl7.finding import ErrorCode, FindingSeverity

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.interchange.kernel.check_digit import is_loinc, is_npi, to_npi
 from engine.interchange.orders.compendium.files.read import ReadFile, read_file
 from tests.interchange.nursery import ran

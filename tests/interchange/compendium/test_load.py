@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.interchange.orders.compendium import lookup
 from engine.interchange.orders.compendium.answers import unanswered
 from engine.interchange.rest.resource.catalogue import INDEXERS

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from engine.clock import now
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.interchange.orders.compendium.answers import unanswered, wrong
 from engine.interchange.orders.compendium.files.read import load_file
 from engine.interchange.orders.compendium.load import load

@@ -24,9 +24,7 @@ from engine.journal.file.sealing import (
     rewrap,
     shred,
 )
-from engine.journal.file.sealing import (
-    opened as opened_sealing,
-)
+from engine.journal.file.sealing import opened as opened_sealing
 from engine.journal.read.lineage import lineage
 from engine.journal.read.reading import Reader
 from engine.journal.state import memory

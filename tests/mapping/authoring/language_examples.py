@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.explain import Explanation, explain

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MessageError
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from tests.flow.rig import free_port
 from tests.guides import BLOCK, run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.channel import Filter
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import MappingSource, load
 

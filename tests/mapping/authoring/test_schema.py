@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from engine.config.schema import schema_text
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import parse, read
 from engine.mapping.authoring.schema import FOLDERS, editor_line, schemas
 from engine.mapping.files.document import KINDS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fhir.resources.R4B.patient import Patient
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import MappingError, MessageError
 from engine.fhir.plan import Attest, Interaction, Keep, Link, Merge, Move, PatientRecord, Retire
 from engine.fhir.versions.conversion import convert

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.fhir.plan import Upsert
 from engine.hl7.message import Message

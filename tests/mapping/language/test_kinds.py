@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load, read

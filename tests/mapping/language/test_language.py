@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError, MappingError
 from engine.fhir.plan import Upsert
 from engine.hl7.message import Message

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from engine.config.schema import schema_text
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.hl7.message import parse
 from engine.mapping.authoring import case, schema
 from engine.mapping.authoring.case import cases_for, cases_of, channel_of, run_cases, sending

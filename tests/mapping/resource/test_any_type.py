@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.fhir.r4 import choices, r4_elements
 from engine.fhir.schema import FhirVersion, defects

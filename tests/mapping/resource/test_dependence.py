@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.fhir.plan import Keep
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.fhir.plan import ElementChange, Keep, Retire
 from engine.mapping.authoring.case import channel_of, sending

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.fhir.plan import Identity, Link, Merge, Rename, Upsert
 from engine.hl7.events import TRIGGERS, VERSIONS, structure

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.config.channel import Channel
 from engine.config.channel import Filter as Authored
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import AuthoredFile, look, parse
 from engine.errors import ConfigurationError
 from engine.hl7.finding import ErrorCode

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError, MappingError
 from engine.fhir.plan import Identity, Link, Merge, Move, Rename, Upsert
 from engine.hl7.message import Message, parse

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import load
 from engine.mapping.files.setting import setting_of

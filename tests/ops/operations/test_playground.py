@@ -10,12 +10,7 @@ import pytest
 from engine.errors import AdtEngineError, MalformedRequestError, UsageError, WorkerError
 from engine.mapping.authoring.case import channel_of
 from engine.ops.access.actor import Role
-from engine.ops.operations.playground import (
-    MOST_CHARACTERS,
-    ListMappingFiles,
-    ShowMappingFile,
-    TryMapping,
-)
+from engine.ops.operations.playground import MOST_CHARACTERS, ListMappingFiles, ShowMappingFile, TryMapping
 from engine.ops.playground.site import MOST_FILES
 from engine.pipeline.worker import Worker
 from tests.ops.operations.stage import actor

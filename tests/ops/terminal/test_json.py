@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.ops.views.handbook import PAGES
 from tests.interchange.nursery import ran
 from tests.ops.alone import CHANNEL, write_channel

@@ -1,7 +1,7 @@
 """The shelf between intake and dispatch is bounded."""
 
 from engine.hl7.message import parse
-from engine.pipeline.inbound.handover import Handover
+from engine.pipeline.feed import Handover
 
 MESSAGE = parse(b"MSH|^~\\&|A|B|C|D|20250701||ADT^A01|1|P|2.5.1\r")
 SIZE = len(MESSAGE.raw)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.hl7.header import read_header
 from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.deliver.verdict import Verdict, VerdictKind
 from engine.hl7.message import parse
 from engine.journal.entry import Claimed

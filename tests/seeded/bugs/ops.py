@@ -8,7 +8,7 @@ from tests.seeded.change import Code, Drop, Swap, Text, Value
 BUGS: Final = (
     Bug(
         "the last value of a repeated key is carried out, which may be the wrong one",
-        "engine.ops.operations.strict_json:_unique",
+        "engine.ops.operations.operation:_unique",
         Drop("raise KeyTwiceError"),
         ("ops/web/test_api.py",),
     ),

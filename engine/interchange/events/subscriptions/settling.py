@@ -13,7 +13,7 @@ from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.header import NONCE_BYTES, Lines, masked, seal, settle_lines, unseal
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.rest.resource.subscription import SUBSCRIPTION
+from engine.interchange.rest.resource.definition import SUBSCRIPTION
 from engine.interchange.rest.subscription_criteria import Criteria, parse_criteria
 from engine.interchange.store.notification import (
     NotificationOutcome,

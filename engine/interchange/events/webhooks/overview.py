@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from engine.database.connection import Connection
 from engine.errors import UsageError
-from engine.interchange.rest.resource.subscription import SUBSCRIPTION
+from engine.interchange.rest.resource.definition import SUBSCRIPTION
 from engine.interchange.store import notification
 from engine.interchange.store.access import append, by_command
 from engine.interchange.store.notification import LISTED, NotificationOutcome, PendingNotification, find_subscription

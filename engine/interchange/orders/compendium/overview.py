@@ -7,15 +7,7 @@ from typing import Final, NamedTuple
 from engine.config.model import nearest
 from engine.errors import UsageError
 from engine.fhir.json import JsonObject
-from engine.interchange.orders.compendium.lookup import (
-    ACTIVE,
-    QUESTIONS,
-    SYSTEM,
-    TESTS,
-    carriers,
-    system_of,
-    title_of,
-)
+from engine.interchange.orders.compendium.lookup import ACTIVE, QUESTIONS, SYSTEM, TESTS, carriers, system_of, title_of
 from engine.interchange.orders.compendium.questionnaire_item import QuestionnaireItem, items_of
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.place import Place, open_known

@@ -14,6 +14,7 @@ from engine.interchange.rest.resource.definition import (
     IDENTIFIER,
     PERFORMERS,
     STATUS,
+    SUBSCRIBING,
     TYPE,
     Definition,
     address,
@@ -30,7 +31,6 @@ from engine.interchange.rest.resource.definition import (
     uri,
 )
 from engine.interchange.rest.resource.rows import indexer
-from engine.interchange.rest.resource.subscription import SUBSCRIBING
 from engine.interchange.store.indexing import digest
 from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.date import READING

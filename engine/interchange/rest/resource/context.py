@@ -13,10 +13,9 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.binary.content import owners
 from engine.interchange.rest.resource.catalogue import GROUP, KEPT
-from engine.interchange.rest.resource.definition import Definition
+from engine.interchange.rest.resource.definition import CRITERIA, SUBSCRIPTION, Definition, patients_of
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.rest.resource.pages import read_page_request
-from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.role import RoleRule

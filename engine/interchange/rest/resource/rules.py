@@ -9,10 +9,9 @@ from engine.fhir.narrative import narrative_defects
 from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.rest.resource.definition import Definition
+from engine.interchange.rest.resource.definition import SUBSCRIPTION, WHOLE, Definition
 from engine.interchange.rest.resource.draft import QUESTIONNAIRE, check_items, unnamed_items
 from engine.interchange.rest.resource.elements import values
-from engine.interchange.rest.resource.subscription import SUBSCRIPTION, WHOLE
 
 
 def check_shape(body: Json, name: str, version: FhirVersion) -> tuple[tuple[Defect, ...], RefusedError | None]:

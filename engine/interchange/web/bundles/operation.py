@@ -7,8 +7,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError, outcome
 from engine.interchange.store.access import PENDING, Pending
-from engine.interchange.web.bundles.plan import BundleSender, carried_out, phase_of, planned, routed
-from engine.interchange.web.bundles.recording import EntryLog
+from engine.interchange.web.bundles.plan import BundleSender, EntryLog, carried_out, phase_of, planned, routed
 from engine.interchange.web.bundles.step import BundleKind, BundleStep, write_answers
 from engine.interchange.web.bundles.transaction import carry_out
 

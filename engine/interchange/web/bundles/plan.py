@@ -1,15 +1,22 @@
-"""The plan of a Bundle's step: its interaction, admitted by scope and role, and the FHIR request to carry out."""
+"""The plan of a Bundle's step: its interaction, admitted by scope and role; and its row in the access log."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
+from engine.interchange.core.audit.entry import ENTRY, entry, named_in
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, Prefer
 from engine.interchange.core.service import Service
+from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.access import AdmittedInteraction, admit
+from engine.interchange.store.access import AccessRow, joined, touching
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.vault import Principal
 from engine.interchange.web.bundles.step import BundleStep, placed
+from engine.interchange.web.http.recording import reached
 from engine.interchange.web.http.route import FhirRoute, RequestTarget, find_route
 
 # The order in which a Bundle is carried out (FHIR, "Transaction Processing Rules").
@@ -95,3 +102,62 @@ async def carried_out(service: Service, plan: BundlePlan) -> HttpAnswer:
         return await plan.admission.answer(service, plan.request)
     except RefusedError as refusal:
         raise placed(refusal, plan.step.number) from refusal
+
+
+REFUSED: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLog:
+    """Makes the rows of one Bundle's entries.
+
+    `base` is the FHIR version that was called, `origin` where the Bundle came from, and its request id. `rows` are
+    those that are not on disk yet: the Bundle's answer waits for them.
+    """
+
+    service: Service
+    sender: BundleSender
+    base: str
+    origin: tuple[str, str]
+    rows: list[AccessRow]
+
+    def row(
+        self,
+        step: BundleStep,
+        interaction: Interaction,
+        resource_id: str,
+        answer: HttpAnswer | None = None,
+        *,
+        within: Service | None = None,
+        touched: Iterable[str] = (),
+    ) -> AccessRow:
+        """Return the row of an entry, with its answer if there is one yet.
+
+        `within` is the service in the transaction under way, `touched` are those whose records the entry has written.
+        """
+        service = within or self.service
+        refused = answer is not None and answer.status >= REFUSED
+        query = tuple(parse_qsl(step.query.replace("%00", ""), keep_blank_values=True))
+        text = write_json(step.body) if refused and step.body is not None else b""
+        named = named_in(interaction, resource_id, query, text, self.sender.base)
+        address, request = self.origin
+        origin = (address, f"{request}{ENTRY}{step.number}")
+        at_ms = milliseconds(service.clock())
+        made = entry(at_ms, self.base, self.sender.principal, interaction, resource_id, named, answer, origin)
+        made = touching(made, touched)
+        if answer is None or (made.patients and not refused):
+            return made
+        patients = reached(service, self.sender.principal.tenant, interaction, resource_id, query, text)
+        return made._replace(patients=joined((*made.patients.split(), *patients)))
+
+    def refuse(self, steps: Sequence[BundleStep], refusal: RefusedError) -> None:
+        """Add the rows of a refused transaction: only the entry at fault has its own status."""
+        place = refusal.issues[0].location
+        for step in steps:
+            try:
+                route = routed(self.service, self.sender, step)
+            except RefusedError:
+                continue
+            row = self.row(step, route.interaction, route.id, HttpAnswer(refusal.category.status))
+            at_fault = place.startswith(f"Bundle.entry[{step.number}]")
+            self.rows.append(row if at_fault else row._replace(status=0))

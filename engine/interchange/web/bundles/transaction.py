@@ -23,8 +23,7 @@ from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.scope import allows
-from engine.interchange.web.bundles.plan import READING, BundlePlan, BundleSender, carried_out
-from engine.interchange.web.bundles.recording import EntryLog
+from engine.interchange.web.bundles.plan import READING, BundlePlan, BundleSender, EntryLog, carried_out
 from engine.interchange.web.bundles.step import placed, unversioned
 
 T = TypeVar("T")

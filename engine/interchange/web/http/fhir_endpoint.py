@@ -17,8 +17,7 @@ from engine.interchange.rest.access import AdmittedInteraction, read_query
 from engine.interchange.rest.binary.content import as_resource
 from engine.interchange.store.access import PENDING, Pending
 from engine.interchange.web.bundles.operation import answer_bundle
-from engine.interchange.web.bundles.plan import BundleSender
-from engine.interchange.web.bundles.recording import EntryLog
+from engine.interchange.web.bundles.plan import BundleSender, EntryLog
 from engine.interchange.web.bundles.step import BundleKind, BundleStep, read_bundle
 from engine.interchange.web.http.admission import admit_call, negotiate
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall, read_body

@@ -20,7 +20,7 @@ from engine.interchange.kernel.outcome import Category, RefusedError
 from engine.interchange.rest.binary.content import FHIR_JSON, owners
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.subscription import SUBSCRIPTION
+from engine.interchange.rest.resource.definition import SUBSCRIPTION
 from engine.interchange.store import temporary
 from engine.interchange.store.access import AccessRow, joined, patients_in
 from engine.interchange.store.history import former_version

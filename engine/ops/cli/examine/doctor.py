@@ -11,8 +11,7 @@ from engine.errors import AdtEngineError, ConfigurationError
 from engine.journal.opening import address_of
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.destinations import destinations, secrets
-from engine.ops.cli.examine.listeners import listeners
-from engine.ops.cli.examine.machine import machine
+from engine.ops.cli.examine.machine import listeners, machine
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import client

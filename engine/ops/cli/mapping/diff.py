@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import orjson
 import typer
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import UsageError
 from engine.fhir.json import Json, JsonObject
 from engine.journal.read.dry_runs import shadowed

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from engine.config.channel import Channel
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import AuthoredFile, read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of

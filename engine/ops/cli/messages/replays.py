@@ -9,11 +9,7 @@ import orjson
 import typer
 
 from engine.errors import AdtEngineError, UnreachableError, UsageError
-from engine.ops.operations.entries import (
-    DryRunMessage,
-    DryRunView,
-    ReplayMessage,
-)
+from engine.ops.operations.entries import DryRunMessage, DryRunView, ReplayMessage
 from engine.ops.operations.fields import run_of
 from engine.ops.operations.filters import EntryFilter
 from engine.ops.operations.operation import Operation

@@ -14,7 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import orjson
 from starlette.responses import HTMLResponse, Response
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import UsageError, WorkerError
 from engine.mapping.authoring.schema import FOLDERS
 from engine.mapping.files.document import KEYS, NAMED, SHIPPED

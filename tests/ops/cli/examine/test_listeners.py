@@ -8,7 +8,7 @@ import trustme
 
 from engine.config.listener_settings import Tls
 from engine.ops.cli.examine.check import Check, CheckStatus
-from engine.ops.cli.examine.listeners import certificates
+from engine.ops.cli.examine.machine import certificates
 
 
 def shown(folder: Path, days: float, *, mode: int = 0o600) -> dict[str, Check]:

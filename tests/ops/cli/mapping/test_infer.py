@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from engine.config.channel import Channel
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.config.source import read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.compile import load

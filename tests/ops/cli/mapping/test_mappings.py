@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import UsageError
 from engine.mapping.authoring.case import cases_of
 from tests.ops.command import group

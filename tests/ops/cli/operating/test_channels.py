@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 from typer.testing import CliRunner
 
 from engine.__main__ import app as adt_engine
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.errors import ConfigurationError, Problem
 from engine.ops.cli.operating.channels import app
 from tests.flow.program import Program

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.shipped import shipped
+from engine.config.settings import shipped
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import client
 from tests.flow.program import Program

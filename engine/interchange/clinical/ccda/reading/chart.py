@@ -10,13 +10,7 @@ from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.ccda.reading.datatypes import LONGEST, codings, plain, text_of, timed
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
-from engine.interchange.clinical.facts import (
-    MOST_FACTS,
-    PATIENT,
-    UnreadableDocumentError,
-    UnreadableReason,
-    fact_id,
-)
+from engine.interchange.clinical.facts import MOST_FACTS, PATIENT, UnreadableDocumentError, UnreadableReason, fact_id
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.resource.catalogue import KEPT
 

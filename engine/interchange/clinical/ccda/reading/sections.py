@@ -7,13 +7,12 @@ from engine.interchange.clinical.ccda.reading.allergies import read_allergies
 from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.element import Element, every, is_null, said, tag, templates
 from engine.interchange.clinical.ccda.reading.encounters import read_encounter
-from engine.interchange.clinical.ccda.reading.history import read_family, read_social
 from engine.interchange.clinical.ccda.reading.medications import (
     read_immunization,
     read_medication,
     read_planned_medication,
 )
-from engine.interchange.clinical.ccda.reading.observations import read_result, read_vitals
+from engine.interchange.clinical.ccda.reading.observations import read_family, read_result, read_social, read_vitals
 from engine.interchange.clinical.ccda.reading.plans import read_coverage, read_goal, read_planned_act
 from engine.interchange.clinical.ccda.reading.problems import read_diagnoses, read_problems
 from engine.interchange.clinical.ccda.reading.procedures import read_plan, read_procedure

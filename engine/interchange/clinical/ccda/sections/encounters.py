@@ -5,14 +5,7 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import add_code, label, labels, loinc
-from engine.interchange.clinical.ccda.element import (
-    SDTC,
-    Element,
-    add,
-    add_reference,
-    add_templates,
-    template,
-)
+from engine.interchange.clinical.ccda.element import SDTC, Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_addresses, add_performer, add_telecoms, name_of
 from engine.interchange.clinical.ccda.record import DocumentRecord, add_identifiers
 from engine.interchange.clinical.ccda.section import (
