@@ -229,8 +229,12 @@ class Rig:
         return await self.ask_in("data", act, **given)
 
     async def ask_in(self, data: str, act: str, **given: Any) -> Any:
-        """Ask the engine of a data folder."""
-        reader, writer = await asyncio.open_unix_connection(str(self.folder / data / "admin.sock"), limit=1 << 24)
+        """Ask the engine of a data folder; it takes messages a moment before it opens its admin socket."""
+        socket = self.folder / data / "admin.sock"
+        async with asyncio.timeout(60):
+            while not socket.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(POLL_SECONDS)
+        reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 24)
         writer.write(orjson.dumps({"do": act, "with": given}) + b"\n")
         try:
             async with asyncio.timeout(60):
