@@ -1,4 +1,4 @@
-"""One FHIR server that a channel keeps up to date: address, credentials, policies of delivery."""
+"""One FHIR server that a channel keeps up to date: address, credentials, delivery, criteria of a conditional create."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The plan of one message: an ordered list of interactions with a FHIR server.
+"""The plan of one message: an ordered list of interactions with a FHIR server, and the references between them.
 
 The mapping makes plans and delivery carries them out; neither knows the other. A plan is pure data: the same
 message, mapping version and tables give the same plan.

@@ -1,4 +1,4 @@
-"""Validation of resources against HL7's JSON Schemas of R4 and STU3, and against the rules that these lack.
+"""Validation of resources against HL7's JSON Schemas of R4 and STU3, and rules that these lack; nulls in lists.
 
 A schema is read at the first use of its version; only the definitions that a resource type reaches are compiled.
 """

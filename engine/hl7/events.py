@@ -1,4 +1,4 @@
-"""Trigger events and message structures of ADT, by HL7 version, from the tables next to this module."""
+"""Trigger events and message structures of ADT, by HL7 version, and which messages a feed may send."""
 
 import csv
 import re

@@ -1,4 +1,4 @@
-"""Dispatch, the scheduler: entries leave the journal in lane order, are mapped and delivered, and end visibly.
+"""Dispatch, the scheduler: entries are claimed ahead in lane order, mapped and delivered, and end visibly.
 
     journal.claim -> deliver (delivery_worker.py): mapping.plan -> deliver -> journal.settle
 

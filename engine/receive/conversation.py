@@ -1,4 +1,4 @@
-"""One connection's conversation: blocks in, replies out in the order of the requests, without a socket.
+"""One connection's conversation, without a socket: blocks in, replies out in the order of the requests, timers.
 
 What comes faster than it can be answered waits in the sender: reading stops while too many answers are under way or
 too many reply bytes are unread, and a conversation that stays so for `stall_seconds` is closed.

@@ -45,7 +45,6 @@ async def test_whoever_knows_that_it_is_back_need_not_wait(rig: Rig, cause: str,
     if not had_answered:
         await rig.proxy.close()
     await rig.engine.start()
-    await rig.engine.line("started")
     count = 0
     if had_answered:
         await send_messages(*await rig.address(), [person(1)])

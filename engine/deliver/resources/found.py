@@ -1,4 +1,4 @@
-"""Which resource of the server a message means, other than the Patient; and whose it is."""
+"""Which resource of the server a message means, other than the Patient; whose it is; or none, where only named."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Create-or-update of a resource other than the Patient: found or made by its identifiers, idempotent.
+"""Create-or-update of a resource other than the Patient, found or made by its identifiers; and its Provenance.
 
 What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
 """

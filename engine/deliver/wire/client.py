@@ -1,4 +1,4 @@
-"""The HTTP client: a request in, a bounded answer out, foreign errors turned into ours at this one seam.
+"""The HTTP client: a request in, a bounded answer out, foreign errors turned into ours; and quoting of a query.
 
 httpx reads the URL; transport.py carries the request. At 16 requests in flight one PUT costs 1,770 us of CPU with
 httpx's own pool, 270 us with httpx over aiohttp, 170 us with an `httpx.Request` over an aiohttp session, and 65 us with

@@ -1,4 +1,4 @@
-"""The exchange of one delivery with its server: reads, journaled writes, and the account of all of it."""
+"""The exchange of one delivery with its server: reads, journaled writes, the account of all of it, and its memory."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime

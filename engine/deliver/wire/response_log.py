@@ -1,4 +1,4 @@
-"""The responses of a server within one delivery; each is used once when its request is made again.
+"""The responses of a server within one delivery, each used once for its request; and the answer that echoes a body.
 
 Most servers answer an update with what they were sent, as a new version. To parse all of it would cost 15 us, and give
 another copy of what is at hand: of each value, of each list, and so of what is known of them.

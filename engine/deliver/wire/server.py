@@ -1,4 +1,4 @@
-"""One FHIR server as the engine speaks to it: address, authorization and version; one request, one answer.
+"""One FHIR server as the engine speaks to it (address, authorization, version), and whether memory of it may hold.
 
 A server that is restored from a backup gives the same ids and versions to other records, so that `If-Match` alone does
 not protect them. Nothing in FHIR tells of a restore; but none takes place between two answers of a burst without a lost

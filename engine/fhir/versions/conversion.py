@@ -1,4 +1,4 @@
-"""Converts a resource between STU3 and R4 along the definitions of both versions, without loss."""
+"""Converts a resource between STU3 and R4 along both definitions, without loss; reads R4 codes in STU3 bodies."""
 
 from functools import cache
 from typing import Any, Final

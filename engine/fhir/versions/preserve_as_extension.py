@@ -1,4 +1,4 @@
-"""Preserves an element of one version as an extension in the other, and restores it: `value[x]`, or nested parts."""
+"""Preserves what one version lacks and restores it: elements as extensions, whole contained resources as Basic."""
 
 from typing import Any, Final, NamedTuple
 

@@ -1,4 +1,4 @@
-"""The service as one value: configuration, store, tokens, clock and ids, handed to every interaction."""
+"""The service as one value (configuration, store, tokens, clock, ids), handed to every interaction; its rate limit."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Create of orders: at once, and then on its way to the laboratory; or later, as a draft that waits for $submit."""
+"""Create of orders: at once and then to the laboratory, or as a draft that waits for $submit; their structure."""
 
 from collections.abc import Iterator
 from typing import Final

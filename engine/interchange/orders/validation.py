@@ -1,4 +1,4 @@
-"""The rules for an order before a laboratory gets it: all violations are reported at once, each with its place."""
+"""The rules for an order before a laboratory gets it, with its present tests: all violations at once, with places."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The service's SQLite file, opened durable or not at all, by one service at a time."""
+"""The service's SQLite file, opened durable or not at all, by one service at a time; its readers and its writer."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Reading the audit trail, with or without a running engine: lists, and the proof that nothing was changed."""
+"""Reading the audit trail, with or without a running engine: lists, decisions, and proof that nothing was changed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The journal's SQLite file: opened durable or not at all.
+"""The journal's SQLite file: opened durable or not at all, on a disk of this machine.
 
 The file is never opened by other means in this process, because closing any descriptor of it would drop SQLite's
 locks.
@@ -16,7 +16,7 @@ from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
 from engine.database.durable import sync
-from engine.database.sqlite import DURABLE, Setting, SqliteConnection, library_fault, untaken
+from engine.database.sqlite import DURABLE, Setting, SqliteConnection, failure_of, library_fault, untaken
 from engine.errors import JournalUnusableError
 from engine.journal.file.lock import FILE as LOCK
 from engine.journal.file.schema import migrate, refuse_newer, refuse_older
@@ -281,5 +281,5 @@ def _check_folder(folder: Path) -> None:
 
 
 def _unusable(folder: Path, error: Exception) -> str:
-    code = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    code = failure_of(error)
     return f"the journal in {folder} cannot be opened ({code}): check disk and permissions, or restore a backup"

@@ -1,4 +1,4 @@
-"""Backends of a journal, as its writer uses them: opening, disk space, and what to do after an error.
+"""Backends of a journal, as its writer uses them: opening, disk space, checkpoints, what to do after an error.
 
 A thread with a connection of its own does it while the writer goes on (SQLite's PASSIVE mode). What is committed in the
 meantime keeps the log from beginning anew: that little the writer moves itself, between two commits.

@@ -1,4 +1,4 @@
-"""Test cases of mappings: a message in, what is expected out, and the differences in words.
+"""Test cases of mappings: a message in, what is expected out, the differences in words, and expectations rewritten.
 
 Scalars of YAML stay as written, so that expected and found values are compared by their text (`true`, `2`). An
 expected map is a fragment: what it does not name may be anything. A list must match item by item.

@@ -1,4 +1,4 @@
-"""Explains each element of a plan: the rule, the values read, the functions applied; and the reverse.
+"""Explains each element of a plan (rule, values, functions), the lines in force elsewhere, and the reverse.
 
 The rules of elements are traced; settings (`reactivate: yes`, `within: sender`) are reported here, if their file, or
 their part of it, was used.

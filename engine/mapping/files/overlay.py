@@ -1,4 +1,4 @@
-"""One mapping file laid over the one that it extends: its replacements and additions, with their places."""
+"""One mapping file laid over the one that it extends: fields, replacements and additions, with their places."""
 
 import re
 from collections.abc import Mapping, Sequence

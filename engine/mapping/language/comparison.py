@@ -1,4 +1,4 @@
-"""Comparisons of conditions: order of numbers and dates, beginnings and endings, patterns in linear time.
+"""Comparisons of conditions (numbers, dates, beginnings, patterns in linear time), and what one implies of another.
 
 Patterns are those of RE2 (google-re2), whose time is linear in the text for any pattern; look-around and
 back-references, which need backtracking, are not supported.

@@ -1,4 +1,4 @@
-"""Segments that list resources of a patient or of a visit (AL1, DG1, IN1 ...), one resource for each segment.
+"""Segments that list resources of a patient or of a visit (AL1, DG1, IN1 ...), one each, and the digest of its key.
 
 A resource file with `segments` defines for each segment its identifying fields (`key`), whether the list is complete
 (`list: snapshot`) and how a resource that is no longer listed changes (`retired`). The identity is the key's digest,

@@ -1,4 +1,4 @@
-"""From segments to resources other than the Patient: identity, identifiers, changes, status and references.
+"""From segments to a resource other than the Patient: identity, changes, status, references, start of a visit.
 
 As with the Patient, the changes of a slice depend on the text of its fields alone, and are cached.
 """

@@ -1,4 +1,4 @@
-"""The event table: the actions of each trigger event, and the name of its rule."""
+"""The event table: the actions of each trigger event on the Patient and on other resources, and its rule's name."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""An operation: something that a person or a program asks of the running engine, defined once for every surface.
+"""An operation: what a person or a program asks of the engine, defined once; and its request as strict JSON.
 
 Socket, pages, API and its description, audit trail and step-up all read the same class: its fields are what a request
 may name, its answer is what is shown, and nothing else is.

@@ -1,4 +1,4 @@
-"""A message as people read it: segments, fields and components with the names that its version gives them."""
+"""A message as people read it: segments, fields and components by their names, and whom it is about."""
 
 from collections.abc import Iterator
 from typing import Final

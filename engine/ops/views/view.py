@@ -1,4 +1,4 @@
-"""One entry of the journal, read and shown: whole, or what of it holds nothing of a patient."""
+"""One entry of the journal read and shown, whole or without patient data; and a page of entries, newest first."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""One request on its way through a view: who asks, what came along, and how to answer."""
+"""One request on its way through a view: who asks, what came along, what it searches for, and how to answer."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""The watch: looks at a running engine now and then, and settles the book of alerts by what it sees."""
+"""The watch: looks at a running engine now and then; settles the book of alerts and sets the gauges by what it sees."""
 
 import asyncio
 import os

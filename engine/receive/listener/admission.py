@@ -1,4 +1,4 @@
-"""Who may come in by a door, and how many: looked at before a byte is read."""
+"""Who may come in by a door, and how many: looked at before a byte is read; and who was refused for want of room."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`adt-engine interchange`'s administration: tokens, passwords, the configuration checked, the database verified."""
+"""`adt-engine interchange`: the service itself, tokens, passwords, configuration checked, database verified."""
 
 import asyncio
 import sys

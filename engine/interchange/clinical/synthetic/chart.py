@@ -1,4 +1,4 @@
-"""The whole chart of one invented person, and the Bundle that writes it into a service."""
+"""The whole chart of one invented person, what it says once, and the Bundle that writes it into a service."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

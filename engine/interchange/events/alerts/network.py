@@ -1,4 +1,4 @@
-"""Events of exchange networks: another organization queries a patient, or has a document of one.
+"""Events of exchange networks (a query, a document of a patient), and the test hook that acts as a network.
 
 They come from a connector to a network; in a sandbox from a test, by `/_test/network-query` and `/_test/document`.
 """

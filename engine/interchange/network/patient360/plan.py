@@ -1,4 +1,4 @@
-"""Plans the import of a document into a chart: the resource of each fact, and the writes.
+"""Plans the import of a document into a chart: statements of a fact combined, its resource, and the writes.
 
 - A fact with the key of a resource is that resource. A resource that was entered here, or changed here after its
   import, is not changed: the document only supports it. Else the newest statement leads, and the others add details

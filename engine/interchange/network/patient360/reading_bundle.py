@@ -1,4 +1,4 @@
-"""Reads a document into facts: a FHIR Bundle (R4 or STU3) of one patient as R4 resources, a C-CDA by its own reader."""
+"""Reads a document into facts: a FHIR Bundle (R4 or STU3) with its references resolved, a C-CDA by its own reader."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""An order as a laboratory gets it: everything that it refers to, read from the store at one moment."""
+"""An order as a laboratory gets it: all that it refers to, and the answers at order entry, read at one moment."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

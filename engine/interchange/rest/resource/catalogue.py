@@ -1,4 +1,4 @@
-"""Every type that is kept, one line of facts each: search parameters, chart, care dates, roles."""
+"""Every type that is kept, one line of facts each (orders too): search parameters, chart, care dates, roles."""
 
 from dataclasses import replace
 from itertools import chain

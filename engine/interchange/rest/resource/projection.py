@@ -1,4 +1,4 @@
-"""A part of a resource where a client asks for no more: `_elements` and `_summary`, on searches and on reads.
+"""A part of a resource where a client asks for no more: `_elements`, and `_summary` by HL7's marks.
 
 What is required, whose record it is, and what changes the meaning of the rest (a status, `doNotPerform`) is never left
 out. The part says that it is one (`SUBSETTED`), so that nobody takes it for the whole.

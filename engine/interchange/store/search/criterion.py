@@ -1,4 +1,4 @@
-"""A criterion of a search as a value: which index it reads, what it compares, and how selective it is."""
+"""A criterion of a search as a value (index, comparison, selectivity), and the order of the matches (`_sort`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

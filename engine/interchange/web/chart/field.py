@@ -1,4 +1,4 @@
-"""The fields of the Chart API's objects: each with its JSON Schema and its reading from a resource."""
+"""The fields of the Chart API's objects: each with its JSON Schema and its reading; references of a chart resolved."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""`adt-engine deploy compose` and `kubernetes`: several nodes behind one address, as files to be read and kept."""
+"""`adt-engine deploy compose` and `kubernetes`: several nodes behind one address, and a site's files for them."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""`adt-engine channels init`: a few questions, a checked channel file, and the command that comes next."""
+"""`adt-engine channels init`: questions, a checked channel file, a test certificate, and the command to run next."""
 
 import ipaddress
 import os

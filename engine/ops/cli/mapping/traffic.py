@@ -1,4 +1,4 @@
-"""Messages to try a mapping on: those of files, or those of a journal that filters choose; nothing is written."""
+"""Messages to try a mapping on: of files, of folders, or of a journal that filters choose; nothing is written."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

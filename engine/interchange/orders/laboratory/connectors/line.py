@@ -1,4 +1,4 @@
-"""A laboratory at the other end of an MLLP line: one connection for each order, its acknowledgement awaited.
+"""A laboratory at the other end of an MLLP line: a connection for each order, its acknowledgement awaited and read.
 
 Until the first byte of an order is written, whatever goes wrong is UNREACHABLE; from then on it is UNKNOWN, unless the
 laboratory says so by an acknowledgement of this very message.
