@@ -10,8 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.seeded.bug import Bug
-from tests.seeded.bugs import BUGS
+from tests.seeded.bug import BUGS, Bug
 from tests.seeded.plant import Fate, copied, fate_of, passes
 
 

@@ -7,8 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.seeded.bug import Bug
-from tests.seeded.bugs import BUGS
+from tests.seeded.bug import BUGS, Bug
 from tests.seeded.change import Add, Change, Code, Drop, Invert, Swap, Text, Unwrap, Value
 from tests.seeded.plant import ROOT, planted
 
