@@ -25,7 +25,7 @@ from engine.interchange.store.postgresql_steps import ALL_STEPS
 from engine.interchange.store.postgresql_writer import PostgresqlWriter
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreFailedError
+from engine.interchange.store.writer import StoreAwayError, StoreFailedError, StoreInDoubtError
 from tests.interchange.kit import patient
 from tests.interchange.parallel import together
 from tests.postgresql import a_postgres, new_database
@@ -131,7 +131,7 @@ def test_a_commit_that_was_not(store: Store) -> None:
     writer._connection = Losing(writer._connection, "before")  # type: ignore[assignment] # as above
     with pytest.raises(StoreAwayError) as told:
         create(store, "second")
-    assert not isinstance(told.value, OutcomeUnknownError)
+    assert not isinstance(told.value, StoreInDoubtError)
     assert not there(store, "second")
     create(store, "third")
     assert there(store, "third")
@@ -146,7 +146,7 @@ def test_an_outcome_that_nobody_tells(store: Store, monkeypatch: pytest.MonkeyPa
     address = writer._address
     writer._connection = Losing(writer._connection, "before")  # type: ignore[assignment] # as above
     writer._address = "postgresql://nobody@127.0.0.1:1/none"
-    with pytest.raises(OutcomeUnknownError):
+    with pytest.raises(StoreInDoubtError):
         create(store, "second")
     assert store.away
     assert store.term == 0

@@ -31,7 +31,7 @@ class StoreReader(Protocol):
         """Close the connection."""
 
 
-class Backend(Protocol):
+class StoreBackend(Protocol):
     """A database of the store."""
 
     @property

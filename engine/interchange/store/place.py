@@ -7,7 +7,7 @@ from typing import Final
 from engine.database.connection import Connection
 from engine.errors import StartError
 from engine.interchange.store import sqlite
-from engine.interchange.store.backend import Backend
+from engine.interchange.store.backend import StoreBackend
 
 SQLITE: Final = "sqlite:///"
 POSTGRESQL: Final = ("postgresql://", "postgres://")
@@ -45,7 +45,7 @@ def place_of(url: str) -> Place:
     return Path(url.removeprefix(SQLITE))
 
 
-def backend_of(place: Place) -> Backend:
+def backend_of(place: Place) -> StoreBackend:
     """Return the database at a place."""
     if isinstance(place, Path):
         return sqlite.SqliteBackend(place)

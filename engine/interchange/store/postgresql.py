@@ -126,7 +126,7 @@ def open_known(address: str, shown: str) -> PostgresqlReader:
 
 
 class PostgresqlBackend:
-    """The `Backend` on PostgreSQL; `shown` is its address for logs and messages."""
+    """The `StoreBackend` on PostgreSQL; `shown` is its address for logs and messages."""
 
     shared = True
 

@@ -26,10 +26,10 @@ from engine.database.postgresql import (
 )
 from engine.interchange.store.postgresql_steps import HELD, NAME, SESSION, TERM_LOCK, WRITING
 from engine.interchange.store.writer import (
-    OutcomeUnknownError,
     StoreAwayError,
     StoreBusyError,
     StoreFailedError,
+    StoreInDoubtError,
     StoreWriter,
     WriteJob,
     blame,
@@ -66,7 +66,7 @@ class OtherEditionError(Exception):
 
 
 class PostgresqlWriter(StoreWriter):
-    """Writes as `StoreWriter` says; `edition` and `serves` are those of `Backend.writer`."""
+    """Writes as `StoreWriter` says; `edition` and `serves` are those of `StoreBackend.writer`."""
 
     idle_seconds = LOOK_SECONDS
 
@@ -193,7 +193,7 @@ class PostgresqlWriter(StoreWriter):
         fault.point("F29")
 
     def _was_committed(self, error: Exception) -> bool:
-        """Return the outcome of a commit whose answer was lost; OutcomeUnknownError without an answer in time.
+        """Return the outcome of a commit whose answer was lost; StoreInDoubtError without an answer in time.
 
         By a row, not by the transaction's number: after a crash of the server that may be another one's.
         """
@@ -210,7 +210,7 @@ class PostgresqlWriter(StoreWriter):
             except StoreAwayError:
                 pass
             if monotonic() > until:
-                raise OutcomeUnknownError from error
+                raise StoreInDoubtError from error
             sleep(RETRY_SECONDS)
 
     def _refuse(self, batch: list[WriteJob], error: Exception) -> None:

@@ -253,7 +253,7 @@ class SqliteReader:
 
 
 class SqliteBackend:
-    """A file of SQLite, as `backend.Backend` says."""
+    """A file of SQLite, as `backend.StoreBackend` says."""
 
     shared = False
 

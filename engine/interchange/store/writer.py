@@ -29,7 +29,7 @@ class StoreAwayError(StoreBusyError):
     """The database cannot be reached; nothing was changed; try again later."""
 
 
-class OutcomeUnknownError(StoreAwayError):
+class StoreInDoubtError(StoreAwayError):
     """The database went away during a commit, and did not come back to say whether it was done."""
 
 

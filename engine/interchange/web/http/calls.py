@@ -14,7 +14,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.store.access import PENDING
 from engine.interchange.store.backend import set_deadline
-from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
+from engine.interchange.store.writer import StoreAwayError, StoreBusyError, StoreFailedError, StoreInDoubtError
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall
 from engine.interchange.web.http.charts import answer_chart
 from engine.interchange.web.http.fhir_endpoint import answer_call, refused
@@ -75,7 +75,7 @@ class Calls:
         except (TimeoutError, asyncio.CancelledError) as error:
             waits_for_body = call.method in WITH_BODY and call.interaction is not None and not call.body.whole
             failed = self._failed(call, Category.SLOW_BODY if waits_for_body else Category.TIMEOUT, version, error)
-        except OutcomeUnknownError as error:
+        except StoreInDoubtError as error:
             failed = self._failed(call, Category.TIMEOUT, version, error)
         except StoreBusyError as error:
             failed = self._failed(call, Category.BUSY, version, error)
