@@ -82,7 +82,7 @@ class Postgres:
         """
         if self._run is not None:
             return
-        told = [part for one in settings for part in ("-c", one)]
+        told = [part for setting in settings for part in ("-c", setting)]
         command = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
         command += ["-h", "127.0.0.1", "-p", str(self.port), *told]
         with self._log.open("w") as told:

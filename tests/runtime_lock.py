@@ -32,7 +32,7 @@ def written() -> str:
     locked = (ROOT / "requirements.lock").read_text()
     entries = {canonicalize_name(found[1]): found[0] for found in ENTRY.finditer(locked)}
     needed: set[str] = set()
-    waiting = [(one, _extras(one)) for one in dependencies()]
+    waiting = [(dependency, _extras(dependency)) for dependency in dependencies()]
     while waiting:
         one, extras = waiting.pop()
         name = canonicalize_name(one.name)

@@ -138,7 +138,7 @@ def test_every_shown_command_and_option_is_there(document: Path) -> None:
                     wrong.append((line, name))
                     break
         if command is not None:
-            known = {option for one in command.params for option in one.opts} | {"--help"}
+            known = {option for param in command.params for option in param.opts} | {"--help"}
             wrong += [(line, word) for word in words if word.startswith("--") and word.partition("=")[0] not in known]
     assert wrong == []
 
@@ -255,7 +255,7 @@ def _defined(file: Path) -> set[str]:
     for node in ast.parse(file.read_text()).body:
         name = getattr(node, "name", "")
         targets = [getattr(node, "target", None), *getattr(node, "targets", [])]
-        found |= {name} | {one.id for one in targets if isinstance(one, ast.Name)}
+        found |= {name} | {target.id for target in targets if isinstance(target, ast.Name)}
         found |= {f"{name}.{one.name}" for one in getattr(node, "body", []) if hasattr(one, "name")}
     return found
 

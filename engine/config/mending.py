@@ -35,9 +35,9 @@ class Mended:
     def rename(self, unknown: Iterable[Path]) -> None:
         """Give misspelt keys their nearest names; those that have none go."""
         below: dict[Path, list[Path]] = {path: [] for path in unknown}
-        for one in self.places if below else ():
-            for path in (one[:end] for end in range(1, len(one) + 1) if one[:end] in below):
-                below[path].append(one)
+        for place in self.places if below else ():
+            for path in (place[:end] for end in range(1, len(place) + 1) if place[:end] in below):
+                below[path].append(place)
         for path, inside in below.items():
             above = self._at(path[:-1])
             if isinstance(above, dict) and path[-1] in above:

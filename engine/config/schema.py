@@ -105,4 +105,4 @@ def _reference(node: Any) -> str:
 
 def _as_written(values: list[str]) -> list[str | float]:
     """Return the values of a closed set, those that look like numbers (2.4) as numbers, too."""
-    return [*values, *(float(one) for one in values if one.replace(".", "", 1).isdigit())]
+    return [*values, *(float(value) for value in values if value.replace(".", "", 1).isdigit())]

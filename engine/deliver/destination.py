@@ -125,7 +125,7 @@ class FhirDestination:
             decided=decided,
         )  # fmt: skip
         exchange.again = exchange.tried and not replay
-        exchange.repeatable = all(isinstance(one, REPEATABLE) for one in plan.interactions)
+        exchange.repeatable = all(isinstance(interaction, REPEATABLE) for interaction in plan.interactions)
         alone = exchange.again or ambiguous or self.settings.bundle == "off"
         exchange.bundles = self._server.abilities.transaction and not alone
         self._server.continuity.check()
@@ -265,8 +265,8 @@ def _verdict(
 
 def _visit(exchange: Exchange, plan: Plan) -> str:
     """Return the visit of a plan's patient as the server names it, empty where there is none."""
-    records = (one.record for one in plan.interactions if isinstance(one, Keep))
-    visits = (one.local for one in records if one.type == VISIT and one.patient == PATIENT_NAME)
+    records = (interaction.record for interaction in plan.interactions if isinstance(interaction, Keep))
+    visits = (record.local for record in records if record.type == VISIT and record.patient == PATIENT_NAME)
     return next((exchange.references[local] for local in visits if local in exchange.references), "")
 
 

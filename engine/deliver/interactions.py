@@ -181,9 +181,9 @@ def _refusal(error: DeliveryError, place: str) -> tuple[str, ...]:
 def _places(plan: Plan) -> dict[int, str]:
     """Return the place of each interaction among those of its kind, where there are several."""
     kinds: dict[object, list[int]] = {}
-    for one in plan.interactions:
-        kind = (type(one), one.record.type) if isinstance(one, Keep) else type(one)
-        kinds.setdefault(kind, []).append(id(one))
+    for interaction in plan.interactions:
+        kind = (type(interaction), interaction.record.type) if isinstance(interaction, Keep) else type(interaction)
+        kinds.setdefault(kind, []).append(id(interaction))
     return {each: str(at) for some in kinds.values() if len(some) > 1 for at, each in enumerate(some, 1)}
 
 

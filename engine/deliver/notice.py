@@ -118,7 +118,7 @@ def message(notice: Notice, base: str, resources: list[Body], fhir: str) -> Body
         **({"event": event, "timestamp": time} if fhir == "STU3" else {"eventCoding": event}),
         "source": {"name": "adt-engine", "endpoint": f"{OURS}{notice.channel}"},
         "reason": {"coding": [{"system": TRIGGERS, "code": notice.event}]},
-        "focus": [{"reference": _place(one)} for one in resources],
+        "focus": [{"reference": _place(resource)} for resource in resources],
     }
     return {
         "resourceType": "Bundle",

@@ -124,7 +124,7 @@ class Verdict:
         """Whether the destination has taken a write for it, or all that may be asked of it was answered (a shadow)."""
         if self.kind is VerdictKind.FILTERED:
             return not self.unasked
-        return self.kind is VerdictKind.DELIVERED and any(one.failure is Failure.NONE for one in self.attempts)
+        return self.kind is VerdictKind.DELIVERED and any(attempt.failure is Failure.NONE for attempt in self.attempts)
 
     def noting(self, *codes: str) -> "Verdict":
         """Return the verdict with more notes, each once."""

@@ -50,7 +50,7 @@ def _faults(body: Any) -> list[dict[str, Any]]:
     if body.get("resourceType") == "Parameters":
         listed = body.get("parameter")
         results = [one.get("resource") for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        return [issue for one in results if _is_outcome(one) for issue in _faults(one)]
+        return [issue for result in results if _is_outcome(result) for issue in _faults(result)]
     issues = body.get("issue") if _is_outcome(body) else None
     if not isinstance(issues, list):
         return []

@@ -33,7 +33,7 @@ def held_by(body: Body, holder: str) -> str:
 
 def patients_of(body: Body) -> set[str]:
     """Return the references of a resource to its patients."""
-    named = (one for holder in HOLDERS for one in references(body, holder))
+    named = (reference for holder in HOLDERS for reference in references(body, holder))
     return {one for one in named if one.startswith(PATIENT)}
 
 
@@ -42,7 +42,7 @@ def references(body: Body, path: str) -> list[str]:
     root, _, part = path.partition(".")
     held = body.get(root) or ()
     items = held if isinstance(held, list) else [held]
-    parts = [one.get(part) for one in items if isinstance(one, dict)] if part else items
+    parts = [item.get(part) for item in items if isinstance(item, dict)] if part else items
     return [str(one["reference"]) for one in parts if isinstance(one, dict) and one.get("reference")]
 
 

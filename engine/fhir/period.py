@@ -31,7 +31,7 @@ def is_reversed(period: Any) -> bool:
 def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementChange, ...], tuple[str, ...]]:
     """Return changes without the reversed periods of one message, and the elements that had them."""
     changes = tuple(changes)
-    ends = [one for one in changes if one.element.endswith(ENDS)]
+    ends = [change for change in changes if change.element.endswith(ENDS)]
     if len(ends) < len(ENDS):
         return changes, ()
     periods: dict[str, dict[str, Any]] = {}
@@ -41,7 +41,7 @@ def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementCha
             periods.setdefault(root, {})[part] = one.items[0]
     roots = tuple(root for root, period in periods.items() if is_reversed(period))
     names = {f"{root}.{part}" for root in roots for part in PARTS}
-    return (tuple(one for one in changes if one.element not in names) if roots else changes), roots
+    return (tuple(change for change in changes if change.element not in names) if roots else changes), roots
 
 
 def keep_forward(body: Body, before: Body, owned: Slices, mine: Mapping[str, tuple[str, ...]]) -> bool:

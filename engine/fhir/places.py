@@ -34,7 +34,7 @@ def traced(
     event. `tried`: the message was sent before, perhaps with an answer that was lost, so that `owned` may be older than
     what is stored.
     """
-    stays = {one.slice: one.items[0] for one in changes if one.element == trail.element and one.items}
+    stays = {change.slice: change.items[0] for change in changes if change.element == trail.element and change.items}
     if trail.here not in stays:
         return list(changes)
     stored = [item for item in body.get(trail.element) or () if isinstance(item, dict)]
@@ -57,7 +57,7 @@ def traced(
         again = next((one for one in reversed(before) if _same(one, new)), None)
         before = [one for one in before if one is not again]
         new = new if again is None else _merged(again, new)
-        gone = again in mine[trail.prior] and all(one.slice != trail.prior for one in changes)
+        gone = again in mine[trail.prior] and all(change.slice != trail.prior for change in changes)
     items = {trail.here: new}
     if trail.prior in stays:
         items[trail.prior] = _prior(stays[trail.prior], [*before, *stored], since)
@@ -74,7 +74,7 @@ def begun(changes: Sequence[ElementChange], trail: LocationTrail, at: datetime |
     """Return the changes of a new visit, with the start or the end of its place."""
     here = (one for one in changes if (one.element, one.slice) == (trail.element, trail.here) and one.items)
     items = {one.slice: _timed(one.items[0], changes, trail, at) for one in here}
-    return [_with(one, items) if one.element == trail.element and one.items else one for one in changes]
+    return [_with(change, items) if change.element == trail.element and change.items else change for change in changes]
 
 
 def _timed(item: Item, changes: Sequence[ElementChange], trail: LocationTrail, at: datetime | None) -> Item:
@@ -84,7 +84,7 @@ def _timed(item: Item, changes: Sequence[ElementChange], trail: LocationTrail, a
         return _of(item, moment if trail.arrives else "", "")
     if item.get(STATUS) != COMPLETED:
         return item
-    end = next((str(one.items[0]) for one in changes if one.element == f"{PERIOD}.{END}" and one.items), "")
+    end = next((str(change.items[0]) for change in changes if change.element == f"{PERIOD}.{END}" and change.items), "")
     return _of(item, moment if trail.arrives else "", end or (moment if trail.leaves else ""))
 
 

@@ -373,7 +373,7 @@ def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) ->
 
     Raises HeldDeliveryError `unresolved-reference` for one that the plan does not have.
     """
-    return tuple([_change(one, references) if one.refers else one for one in changes])
+    return tuple([_change(change, references) if change.refers else change for change in changes])
 
 
 def _change(change: ElementChange, references: Mapping[str, str]) -> ElementChange:

@@ -64,7 +64,7 @@ def filled(part: Json) -> Json:
 
 
 def _stand_in(name: str, values: list[Json]) -> Json:
-    return STAND_IN if name[:1] == "_" else next((one for one in values if one is not None), "")
+    return STAND_IN if name[:1] == "_" else next((value for value in values if value is not None), "")
 
 
 DEFINITIONS: Final = "#/definitions/"
@@ -152,7 +152,7 @@ def _element(name: str, shape: JsonObject, primitives: list[str], *, required: b
     elif "enum" in item:
         type_name = "code"
     else:
-        type_name = next(one for one in primitives if name.endswith(one[0].upper() + one[1:]))
+        type_name = next(primitive for primitive in primitives if name.endswith(primitive[0].upper() + primitive[1:]))
     codes = frozenset(item["enum"]) if "enum" in item else None
     return ElementDefinition(type_name, shape.get("type") == "array", required, codes)
 

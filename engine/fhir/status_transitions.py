@@ -47,10 +47,10 @@ def settled(changes: Iterable[ElementChange], move: StatusMove, status: str) -> 
     if status not in move.ended:
         return tuple(changes)
     return tuple(
-        ElementChange(one.element, one.slice, tuple(_ended(item) for item in one.items), many=True)
-        if one.many and any(_active(item) for item in one.items)
-        else one
-        for one in changes
+        ElementChange(change.element, change.slice, tuple(_ended(item) for item in change.items), many=True)
+        if change.many and any(_active(item) for item in change.items)
+        else change
+        for change in changes
     )
 
 

@@ -111,7 +111,7 @@ def _begin(message: Message, segment: Segment) -> int:
 def _texts(message: Message, changed: Segment, text: str, begin: int) -> list[str]:
     longer = len(text) - len(message.text)
     new = text[begin : begin + len(changed.text) + longer]
-    return [new if one.position == changed.position else one.text for one in message.segments]
+    return [new if segment.position == changed.position else segment.text for segment in message.segments]
 
 
 def _set(text: str, segment: Segment, path: Path, value: str, marks: Delimiters) -> str:

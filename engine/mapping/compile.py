@@ -180,7 +180,7 @@ def _visit_fields(encounter: Document | None) -> tuple[tuple[str, int], ...]:
     if not isinstance(identity, dict):
         return ()
     texts = [one for key in ("keys", "else") for one in listed(identity.get(key)) if FIELD.fullmatch(one)]
-    heads = [parse_path(one) for one in texts]
+    heads = [parse_path(text) for text in texts]
     return tuple([(head.segment, head.field) for head in heads if isinstance(head, SegmentPath)])
 
 

@@ -63,8 +63,8 @@ class IdentityPlanner:
         if pair is None:
             raise MappingError("no-identity", "MRG-1")
         reading = reading_of(group, message, moment)
-        sources = tuple(one.identity for one in pair.sources)
-        targets = tuple(one.identity for one in pair.targets)
+        sources = tuple(source.identity for source in pair.sources)
+        targets = tuple(target.identity for target in pair.targets)
         gone = self._patient.merged_identifiers(reading)
         survivor = self._patient.record(pair.targets, reading)
         merge = Merge(
@@ -229,12 +229,12 @@ def _once(interactions: Sequence[Interaction]) -> tuple[Interaction, ...]:
     """Return interactions without repetitions: two patients may have one ward."""
     known: set[str] = set()
     kept: list[Interaction] = []
-    for one in interactions:
-        if isinstance(one, Keep):
-            if one.record.local in known:
+    for interaction in interactions:
+        if isinstance(interaction, Keep):
+            if interaction.record.local in known:
                 continue
-            known.add(one.record.local)
-        kept.append(one)
+            known.add(interaction.record.local)
+        kept.append(interaction)
     return tuple(kept)
 
 

@@ -103,7 +103,7 @@ async def forbidden(host: str, port: int) -> bool:
     except OSError:
         return False
     addresses = [ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found]
-    return any(one.is_link_local or one.is_multicast or one.is_unspecified for one in addresses)
+    return any(address.is_link_local or address.is_multicast or address.is_unspecified for address in addresses)
 
 
 async def _posted(webhook: Webhook, content: bytes) -> str:

@@ -73,8 +73,8 @@ class CatchingUp:
         await self._runs.catch_up()
         for seq, missing in self._shared.outcomes.awaited().items():
             await self._settled(seq, missing)
-        for one in self._dispatches.values():
-            one.look_again()
+        for dispatch in self._dispatches.values():
+            dispatch.look_again()
 
     async def _settled(self, seq: int, missing: frozenset[str]) -> None:
         """Tell who waits for an entry how it ended at another node."""

@@ -110,7 +110,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
         problems += [problem for one in looked for problem in lacking(one)]
     warnings = tuple(warning for one in looked for warning in one.ask("warnings"))
     warnings += _negations(read, sources)
-    destinations = {one.name: one for channel in channels for one in channel.destinations}
+    destinations = {destination.name: destination for channel in channels for destination in channel.destinations}
     whole = None
     if not problems and alerting.value is not None:
         whole = Configuration(by_name, mappings, destinations, alerting.value, frozenset(marks.values()))
@@ -224,7 +224,7 @@ def _failures(files: Files, sources: Mapping[str, MappingSource], channels: Mapp
         for source in sources.values():
             for case, _, differences in run_cases(cases_for(cases, source, channels), source, channels):
                 if differences:
-                    where = ", ".join(dict.fromkeys(one.split(":")[0] for one in differences))
+                    where = ", ".join(dict.fromkeys(difference.split(":")[0] for difference in differences))
                     found = f"the case differs in {where}"
                     expected = "see `adt-engine mappings test`"
                     yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)

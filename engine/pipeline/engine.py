@@ -216,12 +216,12 @@ class Engine:
 
     def wake(self, destinations: tuple[str, ...]) -> None:
         """Tell dispatch that there may be something else to do for these destinations."""
-        for one in self._dispatches_of(destinations):
-            one.wake()
+        for dispatch in self._dispatches_of(destinations):
+            dispatch.wake()
 
     def _arrived(self, destinations: tuple[str, ...]) -> None:
-        for one in self._dispatches_of(destinations):
-            one.arrived()
+        for dispatch in self._dispatches_of(destinations):
+            dispatch.arrived()
 
     def _dispatches_of(self, destinations: tuple[str, ...]) -> list[Dispatch]:
         return [self.dispatches[name] for name in destinations if name in self.dispatches]

@@ -63,7 +63,7 @@ class HttpIntake:
 
     def _channel(self, path: str) -> Channel | None:
         channels = (feed.channel for feed in self._engine.feeds.values())
-        return next((one for one in channels if one.listen.http and one.listen.http.path == path), None)
+        return next((channel for channel in channels if channel.listen.http and channel.listen.http.path == path), None)
 
     def _refusal(self, channel: Channel, body: bytes, peer: Peer, content_type: str) -> Answer | None:
         if channel.allow and not is_allowed(peer.address, channel.allow):

@@ -136,14 +136,14 @@ def recover(data: Path) -> int:
 
 def untold(data: Path) -> list[int]:
     """Return the numbers of publications that a start put back and nobody has noted yet, the oldest first."""
-    return [one.number for one in reversed(publications(data)) if not one.told]
+    return [publication.number for publication in reversed(publications(data)) if not publication.told]
 
 
 def tell(data: Path, number: int) -> None:
     """Note that it is known that a publication was put back."""
-    for one in publications(data):
-        if one.number == number:
-            _keep(data, replace(one, told=True))
+    for publication in publications(data):
+        if publication.number == number:
+            _keep(data, replace(publication, told=True))
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -31,8 +31,8 @@ class Command:
         """Yield where it and the commands within it are."""
         if self.place:
             yield self.place
-        for one in self.commands.values():
-            yield from one.places()
+        for command in self.commands.values():
+            yield from command.places()
 
 
 class LazyGroup(TyperGroup):
@@ -71,14 +71,14 @@ class LazyGroup(TyperGroup):
         """Return the command that the first word names, and the rest; an unknown name is refused with the nearest."""
         name, names = args[0], self.list_commands(ctx)
         if not name.startswith("-") and not ctx.resilient_parsing and name not in names:
-            near = " or ".join(f"'{one}'" for one in get_close_matches(name, names))
+            near = " or ".join(f"'{close_match}'" for close_match in get_close_matches(name, names))
             ctx.fail(f"No such command '{name}'." + (f" Did you mean {near}?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin so."""
-        names = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
-        return [CompletionItem(one) for one in names] or super().shell_complete(ctx, incomplete)
+        names = [command for command in self.list_commands(ctx) if command.startswith(incomplete)]
+        return [CompletionItem(name) for name in names] or super().shell_complete(ctx, incomplete)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, with each command's line from the table."""

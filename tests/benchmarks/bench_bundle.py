@@ -56,7 +56,7 @@ def message(number: int, ward: str, hour: int, segments: Sequence[str] = (), sec
         f"PV1|1|I|{ward}^312^A^RIVERBEND||||{ward}^Osei^Ada||||||||||||VB{number}^^^RVB",
         *segments,
     )
-    return FeedMessage(name, number, "".join(f"{one}\r" for one in lines).encode(), "")
+    return FeedMessage(name, number, "".join(f"{line}\r" for line in lines).encode(), "")
 
 
 class Bench:

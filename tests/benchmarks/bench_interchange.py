@@ -362,7 +362,7 @@ def run(folder: Path, given: argparse.Namespace, database: str, server: psutil.P
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
         services = [stack.enter_context(serving(folder, database)) for _ in range(given.processes)]
-        urls, token, processes = [one[0] for one in services], services[0][1], [one[2] for one in services]
+        urls, token, processes = [service[0] for service in services], services[0][1], [one[2] for one in services]
         ready = time.perf_counter() - started
         show(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; durable")
         show(f"{patients} patients laid in, {laid / patients * 1e6:.0f} us each")

@@ -142,7 +142,7 @@ def ill(folder: Path, authority: trustme.CA, rate: float, seconds: float) -> Non
             written: dict[str, float] = {}
             _paced(service, rate, seconds, written)
             posts = hook.wait(len(written), 120)
-            waited = [one.at - written[one.event.partition("/")[2]] for one in posts]
+            waited = [post.at - written[post.event.partition("/")[2]] for post in posts]
         show(f"{name:<24}{percentile(waited, 0.5):>9.1f}{percentile(waited, 0.99):>9.1f}{max(waited) * 1000:>9.1f}")
 
 

@@ -8,9 +8,9 @@ import psutil
 def cpu(*processes: psutil.Process) -> float:
     """Return the seconds of CPU that processes have used; of one that is gone none."""
     spent = 0.0
-    for one in processes:
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            times = one.cpu_times()
+            times = process.cpu_times()
             spent += times.user + times.system
     return spent
 

@@ -19,7 +19,7 @@ def faults(schema: dict[str, Any]) -> list[str]:
 def _twice(part: Any, path: str) -> Iterator[str]:
     if isinstance(part, dict):
         values = part.get("enum")
-        if isinstance(values, list) and len({repr(one) for one in values}) < len(values):
+        if isinstance(values, list) and len({repr(value) for value in values}) < len(values):
             yield f"{path}/enum names a value twice"
     if isinstance(part, dict | list):
         for key, inner in part.items() if isinstance(part, dict) else enumerate(part):

@@ -375,7 +375,7 @@ def service_for(key: str) -> dict[str, Any]:
 
 def the_one(problems: tuple[Problem, ...], path: str, line: int) -> Problem:
     """Return the problem at a path or below it, and see that it stands in the file's line or below."""
-    found = [one for one in problems if f"{one.path}.".startswith(f"{path}.")]
+    found = [problem for problem in problems if f"{problem.path}.".startswith(f"{path}.")]
     assert found, problems
     assert found[0].line >= line
     assert found[0].column > 1

@@ -35,7 +35,7 @@ def test_keys_that_do_not_fit(connector: dict[str, Any], found: str) -> None:
     """Each is a problem with its place."""
     problems = looked(at(connector)).problems
     path = "tenants.riverbend.laboratories.lab-1.connector"
-    assert [one for one in problems if found in one.found and one.path.startswith(path)]
+    assert [problem for problem in problems if found in problem.found and problem.path.startswith(path)]
 
 
 def test_a_laboratory_is_named_by_its_organization() -> None:

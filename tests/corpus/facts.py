@@ -15,15 +15,15 @@ class Fact(NamedTuple):
 
 
 def _patient(body: Json) -> Iterator[Fact]:
-    for one in body.get("identifier", ()):
-        yield Fact("Patient.identifier", (_text(one.get("value")),))
+    for identifier in body.get("identifier", ()):
+        yield Fact("Patient.identifier", (_text(identifier.get("value")),))
     for one in body.get("name", ()):
         yield Fact("Patient.name", (_text(one.get("family")), *map(_text, one.get("given", ()))))
     yield Fact("Patient.birthDate", (_text(body.get("birthDate"))[:10],))
     yield Fact("Patient.gender", (_text(body.get("gender")),))
-    for one in body.get("address", ()):
-        parts = (one.get(name) for name in ("city", "district", "state", "postalCode", "country", "use"))
-        yield Fact("Patient.address", (*map(_text, one.get("line", ())), *map(_text, parts)))
+    for address in body.get("address", ()):
+        parts = (address.get(name) for name in ("city", "district", "state", "postalCode", "country", "use"))
+        yield Fact("Patient.address", (*map(_text, address.get("line", ())), *map(_text, parts)))
     for one in body.get("telecom", ()):
         yield Fact("Patient.telecom", (_text(one.get("value")), _text(one.get("use")) if one.get("value") else ""))
     yield Fact("Patient.maritalStatus", codes(body.get("maritalStatus")))
@@ -42,8 +42,8 @@ def _encounter(body: Json) -> Iterator[Fact]:
     period = body.get("period") or {}
     yield Fact("Encounter.period.start", (instant(period.get("start")),))
     yield Fact("Encounter.period.end", (instant(period.get("end")),))
-    for one in body.get("identifier", ()):
-        yield Fact("Encounter.identifier", (_text(one.get("value")),))
+    for identifier in body.get("identifier", ()):
+        yield Fact("Encounter.identifier", (_text(identifier.get("value")),))
 
 
 def _coverage(body: Json) -> Iterator[Fact]:
@@ -63,8 +63,8 @@ def _coverage(body: Json) -> Iterator[Fact]:
         ),
     ):
         yield Fact(f"Coverage.{name}", (plan, says) if says.strip("/") else ())
-    for one in body.get("payor", ()):
-        yield Fact("Coverage.payor", (plan, _text(one.get("display"))) if one.get("display") else ())
+    for payor in body.get("payor", ()):
+        yield Fact("Coverage.payor", (plan, _text(payor.get("display"))) if payor.get("display") else ())
 
 
 def _allergy(body: Json) -> Iterator[Fact]:
@@ -102,7 +102,7 @@ TELLERS: Final = {
 def codes(concept: Any) -> tuple[str, ...]:
     """Return the codes of a CodeableConcept, or its text where it has none."""
     concept = concept or {}
-    found = tuple(sorted({_text(one.get("code")) for one in concept.get("coding", ())} - {""}))
+    found = tuple(sorted({_text(coding.get("code")) for coding in concept.get("coding", ())} - {""}))
     return found or ((_text(concept.get("text")),) if concept.get("text") else ())
 
 

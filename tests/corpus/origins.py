@@ -51,7 +51,7 @@ class Pair:
     def count(self, kind: str) -> tuple[int, int, int]:
         """Return how many facts of a kind both have, only they have, only we have."""
         theirs = {one for one in self.theirs if one.kind == kind}
-        ours = {one for one in self.ours if one.kind == kind}
+        ours = {our for our in self.ours if our.kind == kind}
         return len(theirs & ours), len(theirs - ours), len(ours - theirs)
 
 

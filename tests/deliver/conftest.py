@@ -68,7 +68,7 @@ class Remembered:
 
     async def survivor(self, logical_id: str) -> str:
         """As Memory says."""
-        gone = (one for one in self.identities.values() if one.status == "merged-away")
+        gone = (identity for identity in self.identities.values() if identity.status == "merged-away")
         return next((one.survivor for one in gone if one.logical_id == logical_id != one.survivor), "")
 
 

@@ -217,4 +217,4 @@ def _references(value: Any) -> list[str]:
     if isinstance(value, dict):
         own = value.get("reference")
         return [own] if isinstance(own, str) else [one for part in value.values() for one in _references(part)]
-    return [one for part in value for one in _references(part)] if isinstance(value, list) else []
+    return [reference for part in value for reference in _references(part)] if isinstance(value, list) else []

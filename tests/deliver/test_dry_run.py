@@ -29,7 +29,7 @@ async def rehearsed(site, *interactions):
 
 def writes(server) -> list[str]:
     """Return the requests that reached the server and were no reads."""
-    return [one for one in server.requests if not one.startswith("GET ")]
+    return [request for request in server.requests if not request.startswith("GET ")]
 
 
 async def test_a_create_is_told_and_not_sent(site, server, patient):
@@ -41,7 +41,7 @@ async def test_a_create_is_told_and_not_sent(site, server, patient):
     assert (call.method, call.path, call.changes) == ("POST", "Patient", True)
     assert dict(call.headers)["If-None-Exist"].startswith("given=Marisol")
     assert {one.path: one.before for one in told.differences}.items() >= {"name": None, "birthDate": None}.items()
-    assert {one.resource for one in told.differences} == {"Patient/new-1"}
+    assert {difference.resource for difference in told.differences} == {"Patient/new-1"}
     assert "not-yet-searchable" not in told.verdict.notes
     assert (writes(server), server.patients, site.intents) == ([], {}, [])
 
@@ -53,7 +53,7 @@ async def test_an_update_is_told_element_by_element(site, server, patient, ident
     site.open()
     told = await rehearsed(site, Upsert(patient("1", gender="male", telecom=[{"value": "3"}])))
     assert [(call.method, call.path) for call in told.calls] == [("PUT", "Patient/a")]
-    assert {(one.path, one.before, str(one.after)) for one in told.differences} == {
+    assert {(difference.path, difference.before, str(difference.after)) for difference in told.differences} == {
         ("gender", "female", "male"),
         ("telecom[2]", None, "{'value': '3'}"),
     }
@@ -80,7 +80,7 @@ async def test_a_merge_is_told_with_both_records(site, server, merging, identifi
         ("Patient/$merge", True),
         ("Patient/b", True),
     ]
-    assert {(one.resource, one.path) for one in told.differences} == {
+    assert {(difference.resource, difference.path) for difference in told.differences} == {
         ("Patient/a", "active"), ("Patient/a", "link"), ("Patient/b", "link"), ("Patient/b", "identifier[1]")
     }  # fmt: skip
     assert (writes(server), server.effects) == ([], [])
@@ -117,7 +117,7 @@ async def test_a_rehearsal_leaves_caches_and_abilities_alone(site, server, patie
         assert (await site.send(Upsert(patient("1", gender=gender)))).reason == "updated"
     cached = len(cache)
     again = await rehearsed(site, Upsert(patient("1", gender="male")))
-    assert [(one.before, one.after) for one in again.differences] == [("other", "male")]
+    assert [(difference.before, difference.after) for difference in again.differences] == [("other", "male")]
     assert len(cache) == cached
     (kept,) = (one.patient for one in cache._whole.values())
     assert kept.body["gender"] == "other"
@@ -140,7 +140,7 @@ def test_differences_of_lists_go_by_their_items() -> None:
         ("name[1].family", "A", "C")
     ]
     turned = {"name": old["name"][::-1], "active": True}
-    assert [one.path for one in differences("Patient/1", old, turned)] == ["name"]
+    assert [difference.path for difference in differences("Patient/1", old, turned)] == ["name"]
 
 
 STAY = (
@@ -186,7 +186,7 @@ async def test_what_is_rehearsed_is_what_is_then_done(
         done = [one.request for one in verdict.attempts if ("If-Match", NEVER_A_VERSION) not in one.request.headers]
         base = f"{service_site.destination.settings.base_url}/"
         sent = [(one.method, one.url.removeprefix(base), orjson.loads(one.body or b"null")) for one in done]
-        planned = [(one.method, one.path, one.body) for one in told.calls]
+        planned = [(call.method, call.path, call.body) for call in told.calls]
         ids = "|".join(
             {text for text in re.findall(r"[0-9a-f]{24}", repr(sent)) if text not in repr(planned)} or {"(?!)"}
         )

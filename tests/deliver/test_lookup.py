@@ -44,8 +44,8 @@ async def test_the_base_that_states_the_operation_is_asked(
         reply = await asked(site)
         assert reply == RequestReply(Ending.ACCEPTED, handle=f"{server.base}/RequestResult/p1")
     assert server.looked_up == ["p1", "p1"]
-    assert [one for one in server.requests if "retrieve" in one] == [f"POST {at}?patient=p1"] * 2
-    statements = [one for one in server.requests if one.endswith("metadata")]
+    assert [request for request in server.requests if "retrieve" in request] == [f"POST {at}?patient=p1"] * 2
+    statements = [request for request in server.requests if request.endswith("metadata")]
     assert len(statements) == (0 if settings else 1 + (at == ABOVE)), "what it states is asked once"
 
 
@@ -56,7 +56,7 @@ async def test_a_server_without_the_operation_is_left_in_peace(
     ticks, destination = ticking()
     for _ in range(3):
         assert await destination.look_up("Patient/p1", AT) == RequestReply(Ending.REFUSED, UNSUPPORTED)
-    assert [one.partition("?")[0] for one in server.requests] == ["GET metadata", "GET /fhir/metadata"]
+    assert [request.partition("?")[0] for request in server.requests] == ["GET metadata", "GET /fhir/metadata"]
     assert UNSUPPORTED in destination.missing()
     server.lookup_paths = {ABOVE}
     ticks[0] = ASK_AGAIN_SECONDS

@@ -109,7 +109,7 @@ async def test_the_same_message_is_known_by_the_same_identifier(chart: FakeChart
     await told(feed, replace(NOTICE, received_at=AT, visit=""))
     await told(feed, replace(NOTICE, digest=b"\x02" * 32))
     await told(feed, replace(NOTICE, channel="other"))
-    first, again, *others = ((one["identifier"], one["entry"][0]["resource"]["id"]) for one in chart.notices)
+    first, again, *others = ((notice["identifier"], notice["entry"][0]["resource"]["id"]) for notice in chart.notices)
     assert first == again
     assert len({identifier["value"] for identifier, _ in (first, *others)}) == 3
     assert len({header for _, header in (first, *others)}) == 3
@@ -212,7 +212,7 @@ def plan(event: str, number: str, *more: str, visit: str = "") -> Plan:
 async def test_patient_and_visit_of_a_delivery_are_told(chart: FakeChart, feed: Site) -> None:
     """What a delivered message is about: new, known and unchanged; no visit for a message without; the survivor."""
     first = await feed.deliver(plan("A01", "1", visit="V1"))
-    assert first.patient in {f"Patient/{one}" for one in chart.patients}
+    assert first.patient in {f"Patient/{patient}" for patient in chart.patients}
     assert chart.chart[first.visit]["resourceType"] == "Encounter"
     again = await feed.deliver(plan("A01", "1", visit="V1"))
     assert (again.reason, again.patient, again.visit) == ("unchanged", first.patient, first.visit)

@@ -314,13 +314,13 @@ async def test_a_burst_costs_one_request_a_message(feed, restored, patient):
         feed.ticks += pause
         before = len(restored.requests)
         await feed.send(Upsert(patient("K", telecom=[{"value": str(turn)}])))
-        assert [one.partition(" ")[0] for one in restored.requests[before:]] == asked
+        assert [request.partition(" ")[0] for request in restored.requests[before:]] == asked
     for _ in range(100):
         feed.ticks += QUIET_SECONDS
         await feed.send(Upsert(patient("L", telecom=[{"value": str(feed.ticks)}])))
     before = len(restored.requests)
     await feed.send(Upsert(patient("K", telecom=[{"value": "late"}])))
-    assert [one.partition(" ")[0] for one in restored.requests[before:]] == ["GET", "PUT"]
+    assert [request.partition(" ")[0] for request in restored.requests[before:]] == ["GET", "PUT"]
 
 
 def test_a_server_is_quiet_after_a_while():

@@ -24,7 +24,7 @@ class Told(NamedTuple):
 
 def told(row: str, folder: Path, problems: tuple[Problem, ...]) -> list[Told]:
     """Return problems with the text of the file that each names below the author's folder."""
-    return [Told(row, one, _text(one.file, folder)) for one in problems]
+    return [Told(row, problem, _text(problem.file, folder)) for problem in problems]
 
 
 def _text(file: str, folder: Path) -> str | None:

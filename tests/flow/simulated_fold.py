@@ -137,7 +137,7 @@ class Fold:
 
     def head(self, number: Number) -> Record | None:
         """Return the chart that a number leads to now, through every merge; None where nobody ever had it."""
-        having = [one for one in self.records if number in one.current or number in one.old]
+        having = [record for record in self.records if number in record.current or number in record.old]
         heads = {id(head_of(one)): head_of(one) for one in having}
         if len(heads) > 1:
             raise Held("held ambiguous-identity")
@@ -197,7 +197,7 @@ class Fold:
 
     def _number(self, record: Record, message: Message, at: int) -> None:
         """Let a chart have the numbers of a PID, but for those of charts that it replaced."""
-        former = {number for one in _ancestors(record) for number in (*one.current, *one.old)}
+        former = {number for ancestor in _ancestors(record) for number in (*ancestor.current, *ancestor.old)}
         for number in message.numbers(at):
             if number not in (*record.current, *record.old, *former):
                 record.current.append(number)
@@ -233,7 +233,7 @@ class Fold:
                 "old": sorted(record.old),
                 "security": sorted(record.security),
                 "merged into": named(record.merged_into.current) if record.merged_into else "",
-                "links": sorted(named(one.current) for one in record.links),
+                "links": sorted(named(link.current) for link in record.links),
                 **{name: record.facts.get(name, "") for name in SINGLE},
                 **{name: sorted(record.list_of(name)) for name in LISTS},
             }
@@ -250,7 +250,7 @@ class Fold:
 
     def _in_use(self, number: Number) -> bool:
         """Say whether a number is that of a chart which nobody merged into another."""
-        return any(number in one.current and one.merged_into is None for one in self.records)
+        return any(number in record.current and record.merged_into is None for record in self.records)
 
     def _merge(self, message: Message) -> None:
         source, survivor = self.head(message.merged[0]), self._found(message)
@@ -268,17 +268,17 @@ class Fold:
         source.merged_into, source.facts["active"] = survivor, "false"
         survivor.replaces.append(source)
         for other in source.links:
-            other.links = [survivor if one is source else one for one in other.links]
+            other.links = [survivor if link is source else link for link in other.links]
             if other is not survivor and other not in survivor.links:
                 survivor.links.append(other)
-        survivor.links = [one for one in survivor.links if one not in (source, survivor)]
+        survivor.links = [link for link in survivor.links if link not in (source, survivor)]
 
     def _rename(self, message: Message) -> None:
         new, old = message.numbers()[0], message.merged[0]
         if self.head(old) is not None and self.head(new) is None and not self._in_use(old):
             raise Held(f"held {ELSEWHERE}")
         record = self.head(old) or self.head(new) or self._say(None, message)
-        merged = any(old in one.current for one in _ancestors(record))
+        merged = any(old in ancestor.current for ancestor in _ancestors(record))
         if record is self.head(new) and (merged or old not in (*record.current, *record.old)):
             return
         record.current = [number for number in record.current if number != old]
@@ -355,9 +355,9 @@ def head_of(record: Record) -> Record:
 
 
 def _ancestors(record: Record) -> Iterable[Record]:
-    for one in record.replaces:
-        yield one
-        yield from _ancestors(one)
+    for replace in record.replaces:
+        yield replace
+        yield from _ancestors(replace)
 
 
 def _begun(message: Message) -> str:

@@ -28,7 +28,7 @@ class Snapshot:
     def versions(self) -> dict[str, str]:
         """Return the version of each Patient and Encounter."""
         resources = (*self.patients.values(), *self.visits.values())
-        return {f"{one['resourceType']}/{one['id']}": one["meta"]["versionId"] for one in resources}
+        return {f"{resource['resourceType']}/{resource['id']}": resource["meta"]["versionId"] for resource in resources}
 
     def facts(self) -> dict[str, dict[str, object]]:
         """Return them in the words of the fold."""
@@ -56,12 +56,12 @@ class Snapshot:
             "gender": patient.get("gender", ""),
             "maritalStatus": patient.get("maritalStatus", {}).get("coding", [{}])[0].get("code", ""),
             "deceased": _moment(patient.get("deceasedDateTime", "")),
-            "name": sorted(" ".join((one["family"], *one.get("given", ()))) for one in patient.get("name", ())),
+            "name": sorted(" ".join((name["family"], *name.get("given", ()))) for name in patient.get("name", ())),
             "address": sorted(
-                ", ".join((*one["line"], one["city"], one["state"], one["postalCode"]))
-                for one in patient.get("address", ())
+                ", ".join((*address["line"], address["city"], address["state"], address["postalCode"]))
+                for address in patient.get("address", ())
             ),
-            "phone": sorted(one["value"] for one in patient.get("telecom", ())),
+            "phone": sorted(telecom["value"] for telecom in patient.get("telecom", ())),
         }
 
     def _visit(self, visit: Mapping[str, Any]) -> dict[str, object]:
@@ -71,12 +71,12 @@ class Snapshot:
             "status": visit["status"],
             "places": sorted(
                 (
-                    self.places[one["location"]["reference"]],
-                    one["status"],
-                    _moment(one.get("period", {}).get("start", "")),
-                    _moment(one.get("period", {}).get("end", "")),
+                    self.places[location["location"]["reference"]],
+                    location["status"],
+                    _moment(location.get("period", {}).get("start", "")),
+                    _moment(location.get("period", {}).get("end", "")),
                 )
-                for one in visit.get("location", ())
+                for location in visit.get("location", ())
             ),
             "class": visit["class"]["code"],
             "start": _moment(period.get("start", "")),
@@ -101,7 +101,7 @@ async def snapshot(rig: Rig, numbers: Iterable[Number] = ()) -> Snapshot:
 
 def _numbers(resource: Mapping[str, Any], systems: Mapping[str, str], *, old: bool = False) -> list[Number]:
     ours = [one for one in resource["identifier"] if one["system"] in systems]
-    return [(systems[one["system"]], one["value"]) for one in ours if (one.get("use") == "old") is old]
+    return [(systems[our["system"]], our["value"]) for our in ours if (our.get("use") == "old") is old]
 
 
 def _linked(patient: Mapping[str, Any], kind: str) -> list[str]:

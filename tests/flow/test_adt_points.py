@@ -124,7 +124,7 @@ async def test_a_merge_with_somebody_unknown(rig: Rig) -> None:
     assert (await the(rig, "RB-1"))["id"] == first["id"]
     await taken(rig, message("A40", "C3", "RB-5", more="MRG|RB-1^^^RVB^MR\r"))
     survivor = await the(rig, "RB-5")
-    living = [one["id"] for one in (await rig.patients()).values() if one.get("active") is not False]
+    living = [patient["id"] for patient in (await rig.patients()).values() if patient.get("active") is not False]
     assert living == [survivor["id"]]
     refused = await answered(rig, message("A40", "C4", "RB-5", more="MRG|RB-7^^^ELSEWHERE^MR\r"))
     assert codes(refused) == ("AE", ["204"])

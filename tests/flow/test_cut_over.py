@@ -24,7 +24,7 @@ async def test_what_is_sent_again_once_the_channel_is_live_is_delivered(tmp_path
         await rig.until(ended(*["filtered"] * 4))
         await configured(rig)
         answers = await sent(rig, *WEEKEND)
-        assert [one.code for one in answers] == ["AA"] * 4
+        assert [answer.code for answer in answers] == ["AA"] * 4
         await rig.until(ended(*["filtered"] * 4, *["delivered"] * 4))
         assert len(await rig.numbered("RB-1")) == 1
         shown = await done(rig, "messages.show", entry=5)

@@ -32,7 +32,7 @@ def merging(survivor: str, source: str) -> str:
 
 async def active(rig: Rig) -> int:
     """Return how many patients are active at the server."""
-    return sum(one.get("active", True) for one in (await rig.patients()).values())
+    return sum(patient.get("active", True) for patient in (await rig.patients()).values())
 
 
 async def test_a_merge_that_was_held_is_made_once_it_is_released(rig: Rig) -> None:

@@ -57,7 +57,7 @@ async def test_what_was_taken_in_stays_what_it_was(rig: Rig) -> None:
     await started(rig)
     await done(rig, "destinations.pause", destination="interchange")
     answers = await sent(rig, alone("C1", "RB-1"), alone("C2", "RB-1", "A31", family="Changed"))
-    assert [one.code for one in answers] == ["AA", "AA"]
+    assert [answer.code for answer in answers] == ["AA", "AA"]
     await rig.engine.kill()
     write(file, channel_file(rig.proxy.url))
     await started(rig)

@@ -79,7 +79,7 @@ async def test_filtered_refused_and_sent_to_one_only(servers: Servers) -> None:
         message("C4", "RB-4", event="A04", more=OUTPATIENT),
         message("C5", "RB-5", event="A28"),
     )
-    assert [one.code for one in answers] == ["AA", "AR", "AA", "AA", "AA"]
+    assert [answer.code for answer in answers] == ["AA", "AR", "AA", "AA", "AA"]
     assert [code for code, _ in answers[1].errors] == ["207"]
     found = await servers.ended()
     assert (found["C1"], found["C2"]) == ({"door": "filtered"}, {"door": "rejected"})
@@ -114,7 +114,7 @@ async def test_an_answer_waits_only_for_where_the_message_goes(servers: Servers)
         message("C1", "RB-1", event="A01", more=INPATIENT),
         message("C2", "RB-2", event="A04", more=OUTPATIENT),
     )
-    assert [one.code for one in answers] == ["AA", "AE"]
+    assert [answer.code for answer in answers] == ["AA", "AE"]
     again = await sent(servers.rig, message("C1", "RB-1", event="A01", more=INPATIENT))
     assert [one.code for one in again] == ["AA"]
 
@@ -135,7 +135,7 @@ async def test_a_merge_goes_wherever_one_of_its_patients_went(servers: Servers) 
     assert (set(found["C3"]), set(found["C6"])) == ({"wards", "archive"}, {"wards"})
     assert all(state.startswith("delivered") for one in found.values() for state in one.values()), found
     assert await servers.who("RB-3") == (1, 0)
-    active = [one for one in (await servers.archive.patients()).values() if one.get("active", True)]
+    active = [patient for patient in (await servers.archive.patients()).values() if patient.get("active", True)]
     assert len(active) == 1
     assert await servers.who("RB-1") == (1, 1)
 

@@ -190,7 +190,7 @@ async def told(rig: Rig, handle: str) -> tuple[int, dict[str, Any]]:
                 break
             await asyncio.sleep(POLL_SECONDS)
     parts = orjson.loads(text).get("parameter", ())
-    return status, {one["name"]: one.get("valueCode", one.get("valueInteger")) for one in parts}
+    return status, {part["name"]: part.get("valueCode", part.get("valueInteger")) for part in parts}
 
 
 async def connections(rig: Rig) -> int:
@@ -223,7 +223,7 @@ async def test_a_look_up_in_real_mode_calls_the_connector(tmp_path: Path, seed: 
                 status, counted = await told(rig, handle)
                 assert (status, counted["status"], counted["organizationsTotal"]) == (200, "completed", 1)
                 assert counted["documentsFound"] == 0
-            assert len([one for one in other.requests if one.startswith("POST Patient/$match")]) == 3
+            assert len([request for request in other.requests if request.startswith("POST Patient/$match")]) == 3
             assert await connections(rig) > 0
             assert {row.state for row in rig.rows()} == {"delivered"}
     finally:

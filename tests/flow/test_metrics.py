@@ -34,7 +34,7 @@ def names() -> list[str]:
     """Return the names under which the families tell their figures."""
     kinds = {"counter": "_total", "histogram": "_count"}
     families = [one for one in telemetry.REGISTRY.collect() if one.name not in ELSEWHERE]
-    return [one.name + kinds.get(one.type, "") for one in families]
+    return [family.name + kinds.get(family.type, "") for family in families]
 
 
 def unmapped(message: FeedMessage) -> FeedMessage:

@@ -52,7 +52,7 @@ def notices(rig: Rig) -> list[tuple[Any, ...]]:
 
 async def ended(rig: Rig, number: int) -> list[tuple[Any, ...]]:
     """Wait until so many notices have ended, and return all."""
-    await rig.until(lambda _rows: sum(one[1] in SETTLED for one in notices(rig)) == number)
+    await rig.until(lambda _rows: sum(notice[1] in SETTLED for notice in notices(rig)) == number)
     return notices(rig)
 
 
@@ -69,9 +69,9 @@ async def test_the_destination_is_told_of_each_event(tmp_path: Path, seed: int) 
         found = await ended(rig, len(feed))
         assert {one[1] for one in found} == {"accepted"}
         bundles = {event_of(one): one for one in sent(rig)}
-        assert [one for one in bundles if one != "A28"] == ["A01", "A02", "A03", "A40"]
+        assert [bundle for bundle in bundles if bundle != "A28"] == ["A01", "A02", "A03", "A40"]
         assert "A28" in bundles
-        assert len({one["identifier"]["value"] for one in bundles.values()}) == len(feed)
+        assert len({bundle["identifier"]["value"] for bundle in bundles.values()}) == len(feed)
         (survivor,) = [one for one in await rig.numbered(person.number) if one["active"]]
         base = f"{rig.proxy.url}/fhir/R4"
         for trigger in ("A01", "A02", "A03"):
@@ -122,12 +122,12 @@ async def test_a_destination_that_takes_no_notices_gets_all_the_rest(
         await rig.drained()
         assert {row.state for row in rig.rows()} == {"delivered"}
         await rig.until(lambda _rows: len(sent(rig)) >= 4)
-        await rig.until(lambda _rows: any(one[1:3] == state for one in notices(rig)))
+        await rig.until(lambda _rows: any(notice[1:3] == state for notice in notices(rig)))
         assert "'ready'" in str((await rig.ask("destinations.list"))["done"])
         await rig.sender([author.event("A28", 99, author.person())], 1).run()
         await rig.drained()
         assert await rig.engine.stop() == 0
-        assert {one[1:3] for one in notices(rig)} <= {state, ("waiting", "")}
+        assert {notice[1:3] for notice in notices(rig)} <= {state, ("waiting", "")}
         assert len(notices(rig)) == 31
 
 
@@ -149,7 +149,7 @@ async def test_killed_around_a_notice_it_is_sent_all_the_same(
         author = Author(seed)
         await rig.sender([author.event("A01", 1, author.person())], 1).run()
         await rig.engine.ended(30)
-        assert [one[1] for one in notices(rig)] == promised
+        assert [notice[1] for notice in notices(rig)] == promised
         await rig.engine.start()
         await rig.drained()
         ((_seq, state, reason, codes, patient, visit, tries),) = await ended(rig, 1)
@@ -166,7 +166,7 @@ async def test_notices_that_are_turned_off_are_not_sent(tmp_path: Path, seed: in
         await rig.engine.start()
         author = Author(seed)
         await rig.sender([author.event("A01", 1, author.person())], 1).run()
-        await rig.until(lambda _rows: [one[1] for one in notices(rig)] == ["waiting"] and bool(sent(rig)))
+        await rig.until(lambda _rows: [notice[1] for notice in notices(rig)] == ["waiting"] and bool(sent(rig)))
         write(rig.folder / "channels" / "riverbend-adt.yaml", channel_file(rig.proxy.url))
         assert "error" not in await rig.ask("reload")
         (found,) = await ended(rig, 1)

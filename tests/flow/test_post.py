@@ -131,7 +131,7 @@ async def test_health_says_what_can_be_taken(door: Door) -> None:
     engine = door.engine
     assert livez(engine) == (200, {"alive": True})
     assert await readyz(engine) == (200, {"ready": True, "stopping": False, "journal": "ok"})
-    assert [str(one.condition) for one in engine.dispatches.values()] == ["unreachable"]
+    assert [str(dispatch.condition) for dispatch in engine.dispatches.values()] == ["unreachable"]
     assert "adt_queue_depth" in telemetry.metrics_text()
     engine.listeners.intakes.clear()
     assert (await readyz(engine))[0] == 503

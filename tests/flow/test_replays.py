@@ -23,7 +23,7 @@ def phones(rows: list[Row]) -> dict[int, str]:
 async def told(rig: Rig) -> dict[str, list[str]]:
     """Return the telephone numbers of each person at the service, by medical record number."""
     return {
-        identifier["value"]: [one["value"] for one in body.get("telecom", ())]
+        identifier["value"]: [telecom["value"] for telecom in body.get("telecom", ())]
         for body in (await rig.patients()).values()
         for identifier in body["identifier"]
         if identifier["value"].startswith("RB-")

@@ -87,7 +87,7 @@ class Laboratory:
         found: list[dict[str, Any]] = []
         for patient in self.patients.values():
             bundle = await self.rig.get(f"/{type_}?patient={patient}&_count=100")
-            found += [one["resource"] for one in bundle.get("entry", ())]
+            found += [entry["resource"] for entry in bundle.get("entry", ())]
         return found
 
 
@@ -195,7 +195,7 @@ async def test_nothing_is_written_of_a_result_that_is_held(laboratory: Laborator
     assert (nobody.state, nobody.reason) == ("held", "unknown-patient")
     assert await laboratory.chart("DiagnosticReport") == []
     assert await laboratory.chart("Observation") == []
-    assert [one for one in laboratory.rig.attempts() if one.method != "GET"] == []
+    assert [attempt for attempt in laboratory.rig.attempts() if attempt.method != "GET"] == []
 
 
 async def test_a_filler_number_of_another_patient_is_held(laboratory: Laboratory) -> None:

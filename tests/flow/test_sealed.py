@@ -104,7 +104,7 @@ async def test_a_search_that_failed_is_shown_and_stands_nowhere_in_clear(rig: Ri
     """Its URL asks by the patient's number: whoever has the key sees it, no file of the journal does."""
     await rig.service.kill()
     await send_messages(*await rig.address(), [message("C5", "KNRMRN4", "A08")])
-    await rig.until(lambda _rows: any(one.seq == 5 and one.method == "GET" for one in rig.attempts()))
+    await rig.until(lambda _rows: any(attempt.seq == 5 and attempt.method == "GET" for attempt in rig.attempts()))
     shown = await told(rig, "messages", "show", "5", key=key)
     assert "KNRMRN4" in shown["deliveries"][0]["attempts"][0]["url"]
     assert await rig.engine.stop() == 0

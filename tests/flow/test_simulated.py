@@ -84,7 +84,7 @@ def end_of(row: Row) -> str:
 
 async def compared(rig: Rig, fold: Fold) -> Snapshot:
     """Compare the service with the fold and return what it has."""
-    numbers = sorted({number for one in fold.records for number in (*one.current, *one.old)})
+    numbers = sorted({number for record in fold.records for number in (*record.current, *record.old)})
     found = await snapshot(rig, numbers)
     assert "\n".join(differences(fold.facts(), found.facts())) == ""
     return found

@@ -27,7 +27,7 @@ async def beside(rig: Rig, **changes: Any) -> None:
 
 async def given(rig: Rig, channel: str, *raws: bytes) -> list[BlockAnswer]:
     """Send messages to one of the channels."""
-    heard = (one for one in rig.engine.lines if one.get("event") == "listening")
+    heard = (line for line in rig.engine.lines if line.get("event") == "listening")
     ports = {one["channel"]: int(one["port"]) for one in heard}
     return await send_messages("127.0.0.1", ports[channel], raws)
 
@@ -70,7 +70,7 @@ async def test_both_at_once_make_one_chart(tmp_path: Path) -> None:
             await given(rig, "riverbend-adt", raw)
             await given(rig, "second", raw)
         await ends(rig, 2 * len(CHART))
-        active = [one for one in (await rig.patients()).values() if one.get("active", True)]
+        active = [patient for patient in (await rig.patients()).values() if patient.get("active", True)]
         assert len(active) == 1
         assert len(await rig.visits([active[0]["id"]])) == 1
 

@@ -59,7 +59,7 @@ async def test_a_visit_that_was_merged_away_is_not_opened_again(rig: Rig) -> Non
     await delivered(rig, told(4, "A42", "V2", "202603020830", mrg=mrg))
     told_again, updated = await delivered(rig, told(5, "A01", ""), told(6, "A08", ""))
     assert (told_again, updated) == ("[]", "[]")
-    assert {one["status"] for one in await visits(rig) if "partOf" in one} == {"entered-in-error"}
+    assert {visit["status"] for visit in await visits(rig) if "partOf" in visit} == {"entered-in-error"}
     await delivered(rig, told(7, "A01", "V3", "202603020900"), told(8, "A42", "V3", "202603020900", mrg=again))
     await rig.engine.stop()
     await rig.engine.start()

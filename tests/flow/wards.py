@@ -22,7 +22,7 @@ def admission(number: int, event: str = "A01") -> FeedMessage:
         f"PID|1||WD{number}^^^RVB^MR||Kim^Ada{_letters(number)}||1954{1 + number % 12:02d}03|F",
         f"PV1|1|I|{event}W{number}^312^A^RIVERBEND||||{7000 + number}^Osei^Ada||||||||||||VW{number}^^^RVB",
     )
-    return FeedMessage(name, number, "".join(f"{one}\r" for one in segments).encode(), "")
+    return FeedMessage(name, number, "".join(f"{segment}\r" for segment in segments).encode(), "")
 
 
 def _letters(number: int) -> str:
@@ -44,7 +44,7 @@ async def kept(rig: Rig, type_: str) -> list[dict[str, Any]]:
             body = entry["resource"]
             if int(newest.get(body["id"], body)["meta"]["versionId"]) <= int(body["meta"]["versionId"]):
                 newest[body["id"]] = body
-        links = {one["relation"]: one["url"] for one in bundle.get("link", ())}
+        links = {link["relation"]: link["url"] for link in bundle.get("link", ())}
         path = links.get("next", "").partition(BASE)[2]
     return list(newest.values())
 

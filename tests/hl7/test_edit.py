@@ -84,7 +84,7 @@ def test_a_whole_message_is_written_in_its_set() -> None:
 def test_differences_name_each_part() -> None:
     """Components of a field that does not repeat, a field that does, segments that came or went."""
     after = RAW.replace(b"Quintero", b"Smith").replace(b"~77^^^LKS^MR", b"").replace(b"NK1|2|B\r", b"PV1|1|I\r")
-    assert [tuple(one) for one in differences(parse(RAW), parse(after))] == [
+    assert [tuple(difference) for difference in differences(parse(RAW), parse(after))] == [
         ("PID-3", "RB-1^^^RVB^MR~77^^^LKS^MR", "RB-1^^^RVB^MR"),
         ("PID-5.1", "Quintero", "Smith"),
         ("NK1(2)", "NK1|2|B", None),

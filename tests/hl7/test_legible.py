@@ -15,7 +15,7 @@ def test_each_is_left_out_as_padding_and_marked_within(mark: str) -> None:
     came = parse(HEAD + pid.encode() + b"\rZZZ|1\r")
     told = came.legible()
     (segment,) = told.named("PID")
-    assert [one.leaf(1) for one in segment.repetitions(3)] == ["12\ufffd3", "45"]
+    assert [repetition.leaf(1) for repetition in segment.repetitions(3)] == ["12\ufffd3", "45"]
     assert (told.leaf("PID", 5), told.leaf("PID", 5, 2), told.leaf("PID", 5, 2, 2)) == ("Kim", "Ann", "x")
     assert (told.leaf("PID", 6), told.leaf("PID", 7)) == (None, "Z")
     assert came.illegible == ("PID",)
@@ -35,7 +35,7 @@ def test_invisible_marks_are_no_part_of_a_value_that_they_pad(mark: str) -> None
     pid = f"PID|1||12{mark}3{mark}^^^RVB^MR~ {mark}45{mark} {mark}||Kim{mark}Lee{mark}^{mark}Ann"
     told = parse(HEAD + pid.encode() + b"\r").legible()
     (segment,) = told.named("PID")
-    assert [one.first[0] for one in segment.cells(3)] == [f"12{mark}3", "45"]
+    assert [cell.first[0] for cell in segment.cells(3)] == [f"12{mark}3", "45"]
     assert (told.leaf("PID", 5), told.leaf("PID", 5, 2)) == (f"Kim{mark}Lee", "Ann")
     assert told.illegible == ()
 

@@ -68,7 +68,7 @@ NO_LINES = (None, OddLines((), (), (), ()))
 
 def read(*segments: str, end: str = "\r") -> Message:
     """Parse segments with ends."""
-    return parse("".join(f"{one}{end}" for one in segments).encode())
+    return parse("".join(f"{segment}{end}" for segment in segments).encode())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def read(*segments: str, end: str = "\r") -> Message:
 def test_a_line_feed_where_segments_end_in_cr_is_text(typed: str, street: str, end: str) -> None:
     """Country, district and phone behind a line break that somebody typed into an address are still there."""
     message = read(MSH, "EVN||20250701", PID + typed, "PV1|1|I", end=end)
-    assert [one.name for one in message.segments] == ["MSH", "EVN", "PID", "PV1"]
+    assert [segment.name for segment in message.segments] == ["MSH", "EVN", "PID", "PV1"]
     assert message.leaf("PID", 11) == street
     assert message.leaf("PID", 13, 7) == "5550123"
     assert message.leaf("PV1", 2) == "I"
@@ -99,7 +99,7 @@ def test_the_rest_of_a_result_is_kept() -> None:
     """The second line of a report, and OBX-11 behind it, are not lost."""
     obx = "OBX|1|TX|36643-5^XR Chest^LN||Lungs clear\nNAD||||||F|||20250701"
     message = read(MSH.replace("ADT^A28", "ORU^R01"), "PID|1||1", "OBR|1", obx, "OBX|2|ST|8867-4||72||||||F")
-    assert [one.name for one in message.segments] == ["MSH", "PID", "OBR", "OBX", "OBX"]
+    assert [segment.name for segment in message.segments] == ["MSH", "PID", "OBR", "OBX", "OBX"]
     assert message.leaf("OBX", 5) == "Lungs clear\nNAD"
     assert message.leaf("OBX", 11) == "F"
 
@@ -108,7 +108,7 @@ def test_the_rest_of_a_result_is_kept() -> None:
 def test_a_segment_behind_a_line_feed_among_cr(name: str) -> None:
     """A segment that such a message has, or one of the site's own, is read as one, and its number noted."""
     message = read(MSH, f"{PID}12 Main^^Troy\n{name}|1|I", "PV2||x")
-    assert [one.name for one in message.segments] == ["MSH", "PID", name, "PV2"]
+    assert [segment.name for segment in message.segments] == ["MSH", "PID", name, "PV2"]
     assert message.odd_lines == OddLines(none=(), meant=(), by_feed=(3,), unclear=())
 
 
@@ -116,7 +116,7 @@ def test_a_segment_behind_a_line_feed_among_cr(name: str) -> None:
 def test_a_name_that_the_message_does_not_have(name: str) -> None:
     """Behind a lone LF it may be text or a segment: nobody can say, and the message says so."""
     message = read(MSH, "EVN||2025", f"{PID}12 Main\n{name}|PHX|^PRN^PH^^^602^5550123", "PV1|1|I")
-    assert [one.name for one in message.segments] == ["MSH", "EVN", "PID", "PV1"]
+    assert [segment.name for segment in message.segments] == ["MSH", "EVN", "PID", "PV1"]
     assert message.odd_lines == OddLines(none=(), meant=(), by_feed=(), unclear=(3,))
 
 
@@ -132,7 +132,7 @@ def test_a_name_that_the_message_does_not_have(name: str) -> None:
 def test_where_segments_end_in_lf(texts: list[str], ends: str) -> None:
     """Messages whose segments end in LF, all or the first of them, are cut as before."""
     message = parse("".join(map(str.__add__, texts, ends)).encode())
-    assert [one.text for one in message.segments] == texts
+    assert [segment.text for segment in message.segments] == texts
 
 
 def test_a_line_that_is_no_segment_where_segments_end_in_lf() -> None:
@@ -177,7 +177,7 @@ def test_a_line_feed_in_msh(typed: str) -> None:
     assert header.control_id == b"C1"
     message = parse(raw)
     assert message.control_id == "C1"
-    assert [one.name for one in message.segments] == ["MSH", "EVN", "PID"]
+    assert [segment.name for segment in message.segments] == ["MSH", "EVN", "PID"]
 
 
 # Pieces of which messages are made: names known and unknown, ends, text that looks like either.

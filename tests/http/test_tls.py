@@ -26,7 +26,7 @@ def test_nothing_older_than_tls_1_2_is_spoken(tmp_path: Path) -> None:
     """1.2 is the least, and of it only what keeps former traffic secret."""
     context = server_context(issued(tmp_path, "own"))
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
-    assert all(one["name"].startswith(("TLS_", "ECDHE-")) for one in context.get_ciphers())
+    assert all(cipher["name"].startswith(("TLS_", "ECDHE-")) for cipher in context.get_ciphers())
 
 
 def test_a_pair_that_cannot_be_used(tmp_path: Path) -> None:

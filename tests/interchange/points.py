@@ -78,7 +78,7 @@ def holders(folder: Path = TESTS) -> dict[str, list[str]]:
 def missing() -> tuple[str, ...]:
     """Return the points in scope that no test names."""
     held = holders()
-    return tuple(one.id for one in points().values() if one.in_scope and one.id not in held)
+    return tuple(point.id for point in points().values() if point.in_scope and point.id not in held)
 
 
 def _tests(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -110,13 +110,13 @@ def _tests(tree: ast.Module) -> Iterator[tuple[str, str]]:
 def main(arguments: list[str]) -> int:
     """Print the table with its tests, or with `--missing` what is open; 1 when a point in scope has no test."""
     held, gaps = holders(), missing()
-    for one in points().values():
-        if "--missing" in arguments and one.id not in gaps:
+    for point in points().values():
+        if "--missing" in arguments and point.id not in gaps:
             continue
-        mark = "OPEN" if one.id in gaps else f"({one.part})" if one.id not in held else ""
-        lines = [f"{one.id} {one.sentence}", *(held.get(one.id) or [mark])]
+        mark = "OPEN" if point.id in gaps else f"({point.part})" if point.id not in held else ""
+        lines = [f"{point.id} {point.sentence}", *(held.get(point.id) or [mark])]
         sys.stdout.write("\n    ".join(lines) + "\n")
-    in_scope = sum(one.in_scope for one in points().values())
+    in_scope = sum(point.in_scope for point in points().values())
     sys.stdout.write(f"{in_scope - len(gaps)} of {in_scope} points in scope have a test\n")
     return 1 if gaps else 0
 

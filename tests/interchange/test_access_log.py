@@ -408,7 +408,7 @@ def test_as_audit_events(logged: Outside) -> None:
     issue(logged.ask("GET", f"/fhir/R4/Patient/{made}", client="observation"), 403, "forbidden")
     bundle = audit(logged, f"?patient={made}").json()
     events = [entry["resource"] for entry in bundle["entry"]]
-    assert [(one["subtype"][0]["code"], one["action"], one["outcome"]) for one in events] == [
+    assert [(event["subtype"][0]["code"], event["action"], event["outcome"]) for event in events] == [
         ("create", "C", "0"),
         ("read", "R", "0"),
         ("read", "R", "4"),

@@ -134,7 +134,7 @@ BUNDLES = st.lists(STEPS, min_size=1, max_size=7)
 
 def of_example(steps: list[Step], number: int, base: str) -> list[Step]:
     """Return the steps with the names of one example, in the shape of a base; STU3 has no patch in Bundles."""
-    kept = [one for one in steps if base == "/fhir/R4" or one.method != "PATCH"]
+    kept = [step for step in steps if base == "/fhir/R4" or step.method != "PATCH"]
     return [_of_example(one, str(number), base) for one in kept]
 
 
@@ -168,7 +168,7 @@ def send(
 
 def bundled(service: Running, base: str, kind: str, steps: list[Step]) -> httpx.Response:
     """Send steps as one Bundle to the first tenant."""
-    body = {"resourceType": "Bundle", "type": kind, "entry": [entry(one) for one in steps]}
+    body = {"resourceType": "Bundle", "type": kind, "entry": [entry(step) for step in steps]}
     return send(service, WHOLE[1], "POST", base, body)
 
 

@@ -159,7 +159,7 @@ def test_conditions_among_transactions(service: Running, base: str, method: str)
         steps = [entry("POST", "Condition", about(base, who)), step]
         answers = at_once(service, [("POST", base, bundle("transaction", *steps), ALWAYS)] * 12)
         assert statuses(answers) == [200] * 12
-        entries = [one.json()["entry"] for one in answers]
+        entries = [answer.json()["entry"] for answer in answers]
         assert sorted(told(one)[1] for one in entries) == ["200 OK"] * 11 + ["201 Created"]
         (made,) = {ids(one)[1] for one in entries}
         assert service.ask("GET", f"{base}/Condition?patient={made}&_count=0").json()["total"] == 12

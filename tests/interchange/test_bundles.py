@@ -417,7 +417,7 @@ def test_transactions_at_once(service: Running, base: str) -> None:
         answers = at_once(service, calls)
         assert statuses(answers) == [200] + [409] * 7
         assert service.ask("GET", f"{base}/Location?_tag=urn:b%7C{tag}").json()["total"] == 1
-        made = next(one for one in answers if one.status_code == 200).json()["entry"][1]["resource"]
+        made = next(answer for answer in answers if answer.status_code == 200).json()["entry"][1]["resource"]
         put = entry("PUT", f"Patient/{made['id']}", made, ifMatch='W/"1"')
         calls = [("POST", base, bundle("transaction", entry("POST", "Location", marked), put), ALWAYS)] * 8
         assert statuses(at_once(service, calls)) == [200] + [stale(base)[0]] * 7

@@ -282,10 +282,10 @@ def test_the_whole_system_and_operations(stated: Stated) -> None:
     for path in ("/_history", "?_id=x", "/$meta", "/_search"):
         assert service.ask("GET", f"{base}{path}").status_code in {404, 405}
     holders = [rest] if stated.version == "STU3" else stated.types.values()
-    listed = [one for holder in holders for one in holder.get("operation", ())]
+    listed = [operation for holder in holders for operation in holder.get("operation", ())]
     listed += rest["operation"] if stated.version == "R4" else []
     definitions = [one["definition"] for one in listed]
-    texts = [one["reference"] if isinstance(one, dict) else one for one in definitions]
+    texts = [definition["reference"] if isinstance(definition, dict) else definition for definition in definitions]
     assert sorted(text.rpartition("/")[2] for text in texts) == sorted(OPERATIONS[stated.version])
     assert all(text.endswith(f"-{one['name']}") for one, text in zip(listed, texts, strict=True))
     assert ("$process-message" in {f"${one['name']}" for one in rest["operation"]}) is True

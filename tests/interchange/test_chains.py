@@ -178,10 +178,10 @@ def test_what_the_token_may_not_search(kept: Kept, base: str, path: str, own: st
 
 
 LINKS = sorted(
-    (name, one.name, target)
+    (name, parameter.name, target)
     for name in ("Observation", "Encounter", "PractitionerRole", "Provenance", "Patient")
-    for one in KEPT[name].parameters
-    for target in one.targets
+    for parameter in KEPT[name].parameters
+    for target in parameter.targets
 )
 SCOPES = [f"user/{name}.read" for name in ("Observation", "Encounter", "Practitioner", "Organization", "Provenance")]
 

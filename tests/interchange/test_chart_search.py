@@ -369,7 +369,7 @@ SCOPED = [
     "Immunization",
 ]
 SCOPED += ["MedicationRequest", "MedicationStatement", "Observation", "Procedure", "ServiceRequest"]
-BY_SUBJECT = {name for name in SCOPED if any(one.name == "subject" for one in KEPT[name].parameters)}
+BY_SUBJECT = {name for name in SCOPED if any(parameter.name == "subject" for parameter in KEPT[name].parameters)}
 OPTIONAL = ["DiagnosticReport", "DocumentReference", "Organization", "Practitioner", "PractitionerRole", "Location"]
 
 

@@ -53,13 +53,13 @@ def found(transaction: Transaction, asked: str) -> tuple[list[str], list[int], l
     more, after = True, 0
     while more:
         page = find(transaction, search, count=2, offset=len(first))
-        first += [one.id for one in page.records]
+        first += [record.id for record in page.records]
         totals.append(page.total)
         more = page.more
     more = True
     while more:
         page = find(transaction, search, count=2, after=after, counted=False)
-        second += [one.id for one in page.records]
+        second += [record.id for record in page.records]
         after = page.records[-1].key if page.records else after
         more = page.more
     return first, totals, second

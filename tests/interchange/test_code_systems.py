@@ -110,7 +110,7 @@ def found(service: Outside, version: FhirVersion, who: str, system: str) -> list
     query = f"Observation?patient={who}&category={system}|laboratory"
     answer = service.ask("GET", f"{BASES[version]}/{query}")
     assert answer.status_code == 200, answer.text
-    return [one["resource"] for one in answer.json().get("entry", [])]
+    return [entry["resource"] for entry in answer.json().get("entry", [])]
 
 
 @pytest.mark.parametrize("by", FhirVersion)

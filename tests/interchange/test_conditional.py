@@ -48,7 +48,7 @@ def test_every_type_by_id_and_tag(service: Running, base: str, type_name: str) -
     body = least(type_name, owner, version_of(base), meta={"tag": [{"system": "urn:c", "code": tag}]})
     path = f"{base}/{name}?_tag=urn:c%7C{tag}"
     answers = [service.ask("PUT", path, json=body) for _ in range(2)]
-    assert [one.status_code for one in answers] == [201, 200], answers[0].text
+    assert [answer.status_code for answer in answers] == [201, 200], answers[0].text
     assert answers[0].json()["id"] == answers[1].json()["id"]
     for _ in range(2):
         assert service.ask("DELETE", path).status_code == 204
@@ -147,8 +147,8 @@ def test_updates_at_once(service: Running, base: str) -> None:
         query, body = someone()
         answers = at_once(service, [("PUT", f"{base}/Patient?{query}", body, {})] * 16)
         assert statuses(answers) == [200] * 15 + [201]
-        assert len({one.json()["id"] for one in answers}) == 1
-        assert {one.headers["etag"] for one in answers} == {f'W/"{number}"' for number in range(1, 17)}
+        assert len({answer.json()["id"] for answer in answers}) == 1
+        assert {answer.headers["etag"] for answer in answers} == {f'W/"{number}"' for number in range(1, 17)}
 
 
 def test_updates_and_deletes_at_once(service: Running, base: str) -> None:
@@ -157,8 +157,8 @@ def test_updates_and_deletes_at_once(service: Running, base: str) -> None:
         query, body = someone()
         path = f"{base}/Patient?{query}"
         answers = at_once(service, [("PUT", path, body, {})] * 6 + [("DELETE", path, None, {})] * 6)
-        assert {one.status_code for one in answers} <= {200, 201, 204}
+        assert {answer.status_code for answer in answers} <= {200, 201, 204}
         found = service.ask("GET", path).json()
         assert found["total"] <= 1
-        told = {one.json()["id"] for one in answers if one.content}
+        told = {answer.json()["id"] for answer in answers if answer.content}
         assert {entry["resource"]["id"] for entry in found["entry"]} <= told

@@ -158,7 +158,7 @@ def bundled(kept: Kept, kind: str, requests: list[tuple[str, str, Any]]) -> list
     answer = kept.app.ask("POST", kept.base, {"resourceType": "Bundle", "type": kind, "entry": steps})
     if answer.status_code != 200:
         return [answer.status_code]
-    return [int(one["response"]["status"][:3]) for one in answer.json().get("entry", [])]
+    return [int(entry["response"]["status"][:3]) for entry in answer.json().get("entry", [])]
 
 
 def may_be_bundled(kept: Kept, one: Interaction) -> bool:

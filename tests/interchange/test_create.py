@@ -321,7 +321,7 @@ def test_conditions_in_letters_beyond_ascii(service: Running, base: str, written
             **header,
         }
         answers.append(service.http.post(f"{service.url}{base}/Patient", json=body, headers=headers))
-    assert [one.status_code for one in answers] == [201, 200]
+    assert [answer.status_code for answer in answers] == [201, 200]
     assert answers[0].json()["id"] == answers[1].json()["id"]
 
 

@@ -79,10 +79,10 @@ class Writer:
 def writing(pair: Pair, clients: int = 3) -> Iterator[list[Writer]]:
     """Let clients of both processes write until the block ends."""
     done = threading.Event()
-    for one in pair.processes:
-        one.token("physician")
+    for process in pair.processes:
+        process.token("physician")
     writers = [Writer(pair.processes[number % 2], number) for number in range(2 * clients)]
-    threads = [threading.Thread(target=one.write, args=(done,)) for one in writers]
+    threads = [threading.Thread(target=writer.write, args=(done,)) for writer in writers]
     for thread in threads:
         thread.start()
     try:
@@ -103,7 +103,7 @@ def wait_for(what: Callable[[], bool], seconds: float = 30) -> None:
 
 def answered(writers: list[Writer]) -> int:
     """Return how many patients were registered."""
-    return sum(len(one.kept) for one in writers)
+    return sum(len(writer.kept) for writer in writers)
 
 
 def more(writers: list[Writer], number: int = ENOUGH) -> None:
@@ -157,7 +157,7 @@ def test_a_killed_process_leaves_nothing_half_done(both: Pair) -> None:
         first, second = both.processes
         first.process.run.kill()
         assert first.process.run.wait(60) == -signal.SIGKILL
-        more([one for one in writers if one.service is second])
+        more([writer for writer in writers if writer.service is second])
     check(both, writers)
 
 
@@ -171,7 +171,7 @@ def test_a_stopped_process_does_not_hold_up_the_other(both: Pair) -> None:
         more(writers)
         first.process.run.send_signal(signal.SIGSTOP)
         try:
-            more([one for one in writers if one.service is second])
+            more([writer for writer in writers if writer.service is second])
             handle = second.ask(
                 "POST",
                 f"/fhir/R4/Patient/{next(iter(writers[1].kept.values()))}/$export-ccda",
@@ -181,7 +181,7 @@ def test_a_stopped_process_does_not_hold_up_the_other(both: Pair) -> None:
             wait_for(lambda: second.ask("GET", path).status_code == 200, 40)
         finally:
             first.process.run.send_signal(signal.SIGCONT)
-        more([one for one in writers if one.service is first])
+        more([writer for writer in writers if writer.service is first])
     check(both, writers)
 
 
@@ -193,7 +193,7 @@ def test_connections_ended_during_commits(both: Pair) -> None:
             terminated += connection.execute(TERMINATE).fetchone()[0]  # type: ignore[index]
             more(writers, 2)
     assert terminated > 60
-    assert sum(len(one.refused) for one in writers) > 0
+    assert sum(len(writer.refused) for writer in writers) > 0
     check(both, writers)
 
 
@@ -210,12 +210,12 @@ def test_a_server_that_crashes_and_comes_back(both: Pair, server: Postgres) -> N
             assert (read.status_code, read.json()["issue"][0]["code"]) == (503, "transient")
             assert one.http.get(f"{one.url}/metrics").status_code == 200
             assert one.http.get(f"{one.url}/livez").status_code == 200
-        before = [len(one.refused) for one in writers]
+        before = [len(writer.refused) for writer in writers]
         wait_for(lambda: all(len(one.refused) > count for one, count in zip(writers, before, strict=True)))
         server.start()
         wait_for(lambda: ready(first) and ready(second), 10)
-        more([one for one in writers if one.service is first])
-        more([one for one in writers if one.service is second])
+        more([writer for writer in writers if writer.service is first])
+        more([writer for writer in writers if writer.service is second])
     for one in both.processes:
         assert one.ask("GET", f"/fhir/R4/Patient/{known}").status_code == 200
         assert one.process.event("database lost")["level"] == "error"

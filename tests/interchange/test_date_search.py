@@ -132,7 +132,7 @@ def matches(store: Store, resources: list[Dated], values: list[str]) -> dict[str
         found = {}
         for value in values:
             search = parse_search("Observation", parameters, [("date", value)], "http://x")
-            found[value] = {one.id for one in find(transaction, search, count=100).records}
+            found[value] = {record.id for record in find(transaction, search, count=100).records}
         raise UndoneError(found)
 
     with pytest.raises(UndoneError) as told:

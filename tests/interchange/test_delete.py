@@ -139,7 +139,7 @@ def test_a_cascade(service: Running, base: str) -> None:
 def test_a_cascade_is_stated(service: Running, base: str) -> None:
     """The CapabilityStatement says of Patient alone that it goes with the chart, by an extension of ours."""
     resources = service.ask("GET", f"{base}/metadata").json()["rest"][0]["resource"]
-    said = {one["type"]: one["extension"] for one in resources if "extension" in one}
+    said = {resource["type"]: resource["extension"] for resource in resources if "extension" in resource}
     url = f"{SYSTEM}/fhir/StructureDefinition/cascade-delete"
     assert said == {"Patient": [{"url": url, "valueBoolean": True}]}
 
@@ -172,7 +172,7 @@ def test_a_cascade_needs_a_right_to_each_type(service: Running, base: str) -> No
 def test_a_merged_record(service: Running, base: str) -> None:
     """N-122, N-124: a merged-away record goes after its survivor; then both numbers are free, and stay so."""
     numbers = [record_number(f"merged-{base.count('/')}-{one}") for one in range(2)]
-    source, target = (service.create(base, identifier=[one])["id"] for one in numbers)
+    source, target = (service.create(base, identifier=[number])["id"] for number in numbers)
     assert service.ask("POST", f"{base}/Patient/$merge", json=merge_body(source, target)).status_code == 200
     told = issue(service.ask("DELETE", f"{base}/Patient/{source}?_cascade=delete"), 422, "business-rule")
     assert target in told["diagnostics"]
@@ -229,10 +229,10 @@ def test_deletes_and_updates_at_once(service: Running, base: str) -> None:
         path = f"{base}/Patient/{made['id']}"
         told = {"if-match": 'W/"1"'}
         answers = at_once(service, [("DELETE", path, None, told)] * 8 + [("PUT", path, made, told)] * 8)
-        assert sum(one.status_code < 300 for one in answers) == 1, statuses(answers)
+        assert sum(answer.status_code < 300 for answer in answers) == 1, statuses(answers)
         total = service.ask("GET", f"{path}/_history").json()["total"]
         answers = at_once(service, [("DELETE", path, None, {})] * 4 + [("PUT", path, made, ALWAYS)] * 4)
-        assert {one.status_code for one in answers} <= {200, 201, 204}
+        assert {answer.status_code for answer in answers} <= {200, 201, 204}
         entry = service.ask("GET", f"{path}/_history").json()["entry"]
         told_of = [one["response"]["etag"] for one in entry]
         assert told_of == [f'W/"{number}"' for number in range(len(entry), 0, -1)]

@@ -65,7 +65,7 @@ def made_tables(address: str) -> Iterator[PostgresqlConnection]:
         name = f"s{connection.inner.info.backend_pid}"
         connection.execute(f"CREATE SCHEMA {name}")
         connection.execute(f"SET LOCAL search_path TO {name}")
-        connection.script([REMEMBER, *(one for step in ALL_STEPS.values() for one in statements_of(step))])
+        connection.script([REMEMBER, *(statement for step in ALL_STEPS.values() for statement in statements_of(step))])
         yield connection
 
 
@@ -349,7 +349,7 @@ def test_any_text_is_found_in_both(
     sought = data.draw(st.sampled_from([name[:2] for name in kept if name[:2].strip()] or ["x"]))
     index = [INDEXERS["Patient"](patient(name=[{"family": name or "-"}])) for name in kept]
     rows = [(1, key, *row) for key, one in enumerate(index) for row in one.strings]
-    parameters = {one.name: one for one in KEPT["Patient"].parameters}
+    parameters = {parameter.name: parameter for parameter in KEPT["Patient"].parameters}
     value = re.sub(r"([\\,|$])", r"\\\1", sought)
     lite.execute("BEGIN")
     with tables.inner.transaction(force_rollback=True):

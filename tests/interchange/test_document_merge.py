@@ -138,9 +138,9 @@ def test_two_at_once(chart: Chart) -> None:
     number = own()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: chart.merge(masterIdentifier=number), range(16)))
-    assert sorted(one.status_code for one in answers) == [200] * 15 + [201]
-    assert len({one.json()["id"] for one in answers}) == 1
-    assert {one.json()["meta"]["versionId"] for one in answers} == {str(number) for number in range(1, 17)}
+    assert sorted(answer.status_code for answer in answers) == [200] * 15 + [201]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert {answer.json()["meta"]["versionId"] for answer in answers} == {str(number) for number in range(1, 17)}
     assert chart.count() == 1
 
 

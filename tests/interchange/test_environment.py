@@ -79,8 +79,8 @@ def flags(service: Running, base: str) -> list[str]:
     conforms(answer, f"{base}/metadata")
     statement = answer.json()
     rest = statement["rest"][0]
-    operations = {one["name"] for found in (rest, *rest["resource"]) for one in found.get("operation", [])}
-    listed = [one["valueCode"] for one in statement.get("extension", [])]
+    operations = {operation["name"] for found in (rest, *rest["resource"]) for operation in found.get("operation", [])}
+    listed = [extension["valueCode"] for extension in statement.get("extension", [])]
     assert ("validate" in operations) == ("validate" in listed)
     return listed
 

@@ -290,7 +290,7 @@ def test_it_is_told_of(service: Running, base: str) -> None:
         if base == BASES["STU3"]
         else next(one for one in said["resource"] if one["type"] == "Patient")["operation"]
     )
-    assert "everything" in {one["name"] for one in operations}
+    assert "everything" in {operation["name"] for operation in operations}
     answer = service.ask("PUT", f"{base}/Patient/x/$everything", json={})
     issue(answer, 405, "not-supported")
     assert answer.headers["allow"] == "GET, HEAD, POST"

@@ -202,7 +202,7 @@ def test_a_failure_answers_500(lives: Lives, point: str) -> None:
     answers = lives.live(point, order, look)
     failed = point[:3] in {"F28", "F29"}
     # What cannot be recorded is not shown.
-    assert [one.status_code for one in answers] == [500, 500 if failed else 200]
+    assert [answer.status_code for answer in answers] == [500, 500 if failed else 200]
     assert told(lives) == [point[:3] in {"F29", "F30", "F31"}] * 4
     assert lives.live("", order)[0].status_code == 200
     assert told(lives) == [True] * 4

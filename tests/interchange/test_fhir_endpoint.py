@@ -100,7 +100,7 @@ def test_metadata_is_open_and_true(service: Running, base_path: str, version: st
         *("read", "vread", "history-instance", "history-type", "search-type", "create", "update", "patch", "delete")
     }
     operations = resource.get("operation", []) + rest.get("operation", [])
-    assert {one["name"] for one in operations} >= {"merge", "everything"}
+    assert {operation["name"] for operation in operations} >= {"merge", "everything"}
     assert resource["conditionalCreate"] is True
     assert resource["versioning"] == "versioned"
 

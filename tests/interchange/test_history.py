@@ -164,16 +164,16 @@ def test_history_of_a_type(own_service: Running) -> None:
     """N-103: every version of every resource of the type, the newest first, while others write."""
     service = own_service
     people = [service.create("/fhir/R4") for _ in range(5)]
-    for one in people[:3]:
-        changed(service, "/fhir/R4", f"/Patient/{one['id']}", birthDate="1984")
+    for person in people[:3]:
+        changed(service, "/fhir/R4", f"/Patient/{person['id']}", birthDate="1984")
     page = service.ask("GET", "/fhir/R4/Patient/_history?_count=3").json()
     assert page["total"] == 8
     following = next(one["url"] for one in page["link"] if one["relation"] == "next").removeprefix(service.url)
     changed(service, "/fhir/R4", f"/Patient/{people[4]['id']}", birthDate="1985")
     entries = [*page["entry"], *walked(service, following)]
-    told = [(one["resource"]["id"], one["resource"]["meta"]["versionId"]) for one in entries]
-    assert sorted(told) == sorted([(one["id"], "1") for one in people] + [(one["id"], "2") for one in people[:3]])
-    moments = [one["resource"]["meta"]["lastUpdated"] for one in entries]
+    told = [(entry["resource"]["id"], entry["resource"]["meta"]["versionId"]) for entry in entries]
+    assert sorted(told) == sorted([(person["id"], "1") for person in people] + [(one["id"], "2") for one in people[:3]])
+    moments = [entry["resource"]["meta"]["lastUpdated"] for entry in entries]
     assert moments == sorted(moments, reverse=True)
     since = entries[2]["resource"]["meta"]["lastUpdated"].replace("+", "%2B")
     stu3 = walked(service, f"/fhir/Patient/_history?_since={since}&_count=2")
@@ -203,7 +203,7 @@ def test_a_merge_is_in_the_history(service: Running, base: str) -> None:
     assert service.ask("POST", f"{base}/Patient/$merge", json=merge_body(source, target)).status_code == 200
     for path in (f"Patient/{source}", f"Patient/{target}", f"Condition/{chart}"):
         entries = walked(service, f"{base}/{path}/_history")
-        assert [one["resource"]["meta"]["versionId"] for one in entries] == ["2", "1"]
+        assert [entry["resource"]["meta"]["versionId"] for entry in entries] == ["2", "1"]
     assert "link" not in service.ask("GET", f"{base}/Patient/{source}/_history/1").json()
     before = service.ask("GET", f"{base}/Condition/{chart}/_history/1").json()
     element = "patient" if "patient" in before else "subject"

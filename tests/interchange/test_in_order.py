@@ -139,15 +139,15 @@ def test_the_same_as_a_look_at_each(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_query, "FEW", few)
         found = find(transaction, search, count=count, offset=offset)
-        assert ([one.id for one in found.records], found.total) == (wanted[offset : offset + count], len(wanted))
+        assert ([record.id for record in found.records], found.total) == (wanted[offset : offset + count], len(wanted))
         assert found.more == (count > 0 and len(wanted) > offset + count)
         first = find(transaction, search, count=ORDERS, counted=False)
-        assert [one.id for one in first.records] == wanted
+        assert [record.id for record in first.records] == wanted
         if first.records and count:
             last = cut.draw(st.sampled_from(first.records))
             behind = wanted[wanted.index(last.id) + 1 :]
             found = find(transaction, search, count=count, after=last.key)
-            assert ([one.id for one in found.records], found.total) == (behind[:count], len(wanted))
+            assert ([record.id for record in found.records], found.total) == (behind[:count], len(wanted))
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ def test_a_page_is_read_no_further(transaction: Transaction, query: str) -> None
     for after in (0, 7):
         text, arguments = store_query.page_in_order(found, after)
         steps = [row[3] for row in transaction.connection.execute(f"EXPLAIN QUERY PLAN {text}", (*arguments, 21, 0))]
-        assert not [one for one in steps if "TEMP B-TREE" in one or "SCAN" in one or "LIST" in one], steps
-        assert all("COVERING INDEX" in one or "PRIMARY KEY" in one for one in steps if "SEARCH" in one), steps
+        assert not [step for step in steps if "TEMP B-TREE" in step or "SCAN" in step or "LIST" in step], steps
+        assert all("COVERING INDEX" in step or "PRIMARY KEY" in step for step in steps if "SEARCH" in step), steps
         page, arguments = page_statement(1, asked(query), after, found)
         first, *steps = [
             row[3] for row in transaction.connection.execute(f"EXPLAIN QUERY PLAN {page}", (*arguments, 21, 0))
         ]
         assert "PRIMARY KEY" in first, "its records are looked up in the order of their keys"
-        assert not [one for one in steps if "TEMP B-TREE" in one or "SCAN" in one], steps
+        assert not [step for step in steps if "TEMP B-TREE" in step or "SCAN" in step], steps
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ def test_jobs_are_listed_and_shown(worked: Inside, bench: Bench) -> None:
     assert [one["id"] for one in listed] == [mine, other, failed.rpartition("/")[2]]
     assert [one["state"] for one in listed] == ["running", "running", "failed"]
     assert {frozenset(one) for one in listed} == {frozenset(SHOWN)}
-    assert [one["id"] for one in jobs(worked, "list", "--tenant", "lakeside")] == [other]
-    assert [one["patient"] for one in jobs(worked, "list", "--state", "failed")] == ["p3"]
+    assert [job["id"] for job in jobs(worked, "list", "--tenant", "lakeside")] == [other]
+    assert [job["patient"] for job in jobs(worked, "list", "--state", "failed")] == ["p3"]
     shown = jobs(worked, "show", mine)
     assert (shown["tenant"], shown["kind"], shown["base"], shown["attempts"]) == ("riverbend", KIND, "R4", 1)
     assert shown["asked_at"] <= shown["started_at"]
@@ -103,4 +103,4 @@ def test_what_waits_is_cancelled_without_a_service(tmp_path: Path) -> None:
     with running_inside(tmp_path, {KIND: second.work}) as service:
         assert ended(service, kept).status_code == 200
         issue(service.ask("GET", gone), 404, "not-found")
-    assert [one.patient for one in second.jobs] == ["p1"]
+    assert [job.patient for job in second.jobs] == ["p1"]

@@ -115,7 +115,7 @@ def test_a_job_survives(lives: Lives, point: str) -> None:
     with lives.live() as (_, http):
         handle = handle or asked(http, "p1")
         answers = [ended(http, handle) for _ in range(2)]
-        assert [one.status_code for one in answers] == [200, 200]
+        assert [answer.status_code for answer in answers] == [200, 200]
         assert answers[0].json()["id"] == handle.rpartition("/")[2]
     lives.check()
 

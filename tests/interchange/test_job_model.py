@@ -140,7 +140,7 @@ async def take(world: World, step: tuple[Any, ...]) -> None:
 
 async def asks(world: World, client: str, patient: str) -> None:
     """Ask for a job: the one that is unfinished, a new one, or 429 where as many wait as may."""
-    mine = [one for one in world.known.items() if one[1].client == client and one[1].state == "unfinished"]
+    mine = [item for item in world.known.items() if item[1].client == client and item[1].state == "unfinished"]
     same = [job_id for job_id, one in mine if patient and one.patient == patient]
     waiting = len(mine) - sum(world.known[job_id].client == client for job_id in world.works)
     if not same and waiting >= LIMITS.waiting_per_tenant:  # more than may, after those that ran wait again
@@ -194,13 +194,13 @@ def settled(world: World) -> bool:
 
     A job that crashed before waits at its turn until it is alone, and all others wait behind it (C-562).
     """
-    rows = {one.id: one for one in list_jobs(world.folder / DATABASE)}
+    rows = {job.id: job for job in list_jobs(world.folder / DATABASE)}
     running = {job_id for job_id, one in rows.items() if one.state == "running"}
     taken = [RunningJob(rows[job_id].tenant, KIND, rows[job_id].crashes > 0) for job_id in running]
     waiting = {
-        one.tenant: NextJob(one.tenant, KIND, 0, one.crashes)
-        for one in reversed(rows.values())
-        if one.state == "waiting"
+        row.tenant: NextJob(row.tenant, KIND, 0, row.crashes)
+        for row in reversed(rows.values())
+        if row.state == "waiting"
     }
     return running == set(world.works) and next_job(waiting.values(), taken, LIMITS, world.app.runner._last) is None
 
@@ -208,13 +208,13 @@ def settled(world: World) -> bool:
 async def hold(world: World) -> None:
     """Hold the database and the handles to the model, and the queue to its limits."""
     await until(lambda: settled(world))
-    rows = {one.id: one for one in list_jobs(world.folder / DATABASE)}
+    rows = {job.id: job for job in list_jobs(world.folder / DATABASE)}
     at_once = Counter(rows[job_id].tenant for job_id in world.works)
     assert at_once.total() <= LIMITS.at_once
     assert max(at_once.values(), default=0) <= LIMITS.at_once_per_tenant
     assert at_once.total() == 1 or not any(rows[job_id].crashes for job_id in world.works)
     unfinished = Counter(
-        (one.tenant, one.patient) for one in rows.values() if one.state in {"waiting", "running"} and one.patient
+        (row.tenant, row.patient) for row in rows.values() if row.state in {"waiting", "running"} and row.patient
     )
     assert max(unfinished.values(), default=1) == 1
     wanted = {"unfinished": 202, "done": 200, "failed": 422, "cancelled": 404, "forgotten": 404}

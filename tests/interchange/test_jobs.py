@@ -303,7 +303,7 @@ def test_a_queue_that_is_full(tmp_path: Path, bench: Bench) -> None:
         bench.go.set()
         assert ended(service, waiting[1]).status_code == 200
         # Tenants take turns: of those that waited, the other one's was first.
-        assert [one.patient for one in bench.jobs[:3]] == ["p0", "p3", "p2"]
+        assert [job.patient for job in bench.jobs[:3]] == ["p0", "p3", "p2"]
         assert bench.jobs[1].tenant == "lakeside"
         until(lambda: metrics(service).get(f'adt_interchange_job_seconds_count{{kind="{KIND}"}}') == 5)
         told = metrics(service)
@@ -322,14 +322,14 @@ def test_so_many_at_once(tmp_path: Path, bench: Bench) -> None:
             for client in ("physician", "other"):
                 ask_for(service, f"p{number}", client=client)
         until(lambda: len(bench.jobs) == 4)
-        assert Counter(one.tenant for one in bench.jobs) == {"lakeside": 2, "riverbend": 2}
+        assert Counter(job.tenant for job in bench.jobs) == {"lakeside": 2, "riverbend": 2}
         ask_for(service, "p1", kind="merge")
         until(lambda: len(bench.jobs) == 5)
         assert (bench.jobs[4].tenant, bench.jobs[4].kind) == ("riverbend", "merge")
         of = service.app.service
         of.configuration = of.configuration.model_copy(update={"jobs": Jobs(at_once=9, at_once_per_tenant=4)})
         until(lambda: len(bench.jobs) == 7)
-        assert Counter((one.tenant, one.kind) for one in bench.jobs) == {
+        assert Counter((job.tenant, job.kind) for job in bench.jobs) == {
             ("lakeside", KIND): 3,
             ("riverbend", KIND): 3,
             ("riverbend", "merge"): 1,
@@ -374,7 +374,7 @@ def test_a_stop_leaves_the_rest_for_the_next_start(tmp_path: Path) -> None:
         for handle in handles:
             assert ended(service, handle).json() == DONE
     assert second.done == 3
-    assert [one.attempts for one in second.jobs] == [2, 2, 1]
+    assert [job.attempts for job in second.jobs] == [2, 2, 1]
 
 
 def test_a_tenant_that_is_no_longer_configured(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_a_tenant_that_is_no_longer_configured(tmp_path: Path) -> None:
         assert bench.done == 1
     with running_inside(tmp_path, {KIND: bench.work}) as service:
         assert ended(service, waiting, client="other").status_code == 200
-    assert [one.tenant for one in bench.jobs] == ["lakeside", "riverbend", "lakeside"]
+    assert [job.tenant for job in bench.jobs] == ["lakeside", "riverbend", "lakeside"]
 
 
 def test_what_is_asked_the_same_in_other_words(worked: Inside) -> None:
@@ -442,7 +442,7 @@ def test_a_store_that_is_busy_at_the_end(worked: Inside, bench: Bench, monkeypat
     monkeypatch.setattr(store, "write_raw", busy)
     bench.go.set()
     assert ended(worked, handle).status_code == 200
-    assert [one.attempts for one in bench.jobs] == [1, 2]
+    assert [job.attempts for job in bench.jobs] == [1, 2]
     assert selected(worked, "SELECT count(*) FROM resource WHERE type='Organization'") == [(1,)]
     assert selected(worked, "SELECT crashes FROM job") == [(0,)]
 

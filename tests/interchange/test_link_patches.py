@@ -16,7 +16,7 @@ STALE = {"/fhir/R4": 412, "/fhir": 409}
 
 def link(service: Running, path: str, *orders: str, **more: Any) -> httpx.Response:
     """Let a result name orders, in place of those that it names."""
-    value = [{"reference": one} for one in orders]
+    value = [{"reference": order} for order in orders]
     return sent(service, path, {"op": "add", "path": "/basedOn", "value": value}, **more)
 
 
@@ -29,7 +29,7 @@ def found(service: Running, base: str, kind: str, patient_id: str, order: str) -
     """Return the results of a patient that a search by their order finds."""
     answer = service.ask("GET", f"{base}/{kind}?patient={patient_id}&based-on={order}")
     assert answer.status_code == 200, answer.text
-    return [one["resource"] for one in answer.json().get("entry", ())]
+    return [entry["resource"] for entry in answer.json().get("entry", ())]
 
 
 def based_on(service: Running, path: str) -> list[str]:

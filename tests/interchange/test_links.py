@@ -34,7 +34,7 @@ def order_of(service: Running, base: str, patient_id: str, kind: str = "ServiceR
 
 def result(base: str, kind: str, patient_id: str, *orders: str, **elements: Any) -> dict[str, Any]:
     """Return a result of a patient, linked to orders."""
-    links = {"basedOn": [{"reference": one} for one in orders]} if orders else {}
+    links = {"basedOn": [{"reference": order} for order in orders]} if orders else {}
     return least(kind, patient_id, version_of(base), **links, **elements)
 
 

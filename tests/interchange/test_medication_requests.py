@@ -31,7 +31,7 @@ def found(service: Running, base: str, query: str, **more: Any) -> list[str]:
     """Return the ids that a search for prescriptions finds."""
     answer = service.ask("GET", f"{base}/MedicationRequest?{query}", **more)
     assert answer.status_code == 200, answer.text
-    return [one["resource"]["id"] for one in answer.json().get("entry", ())]
+    return [entry["resource"]["id"] for entry in answer.json().get("entry", ())]
 
 
 def test_the_example(service: Running, base: str) -> None:

@@ -35,11 +35,11 @@ def order(service: Running, base: str, source: Any, target: Any, **more: Any) ->
 
 def hold_to_one_value(parameters: list[dict[str, Any]]) -> None:
     """Hold each parameter, and each part at any depth, to a name with exactly one value[x] or a list of parts."""
-    for one in parameters:
-        (held,) = one.keys() - {"name"}
-        assert one["name"]
+    for parameter in parameters:
+        (held,) = parameter.keys() - {"name"}
+        assert parameter["name"]
         assert held == "part" or held.startswith("value")
-        hold_to_one_value(one.get("part", []))
+        hold_to_one_value(parameter.get("part", []))
 
 
 def read(service: Running, patient_id: str, base: str = "/fhir/R4") -> dict[str, Any]:
@@ -352,9 +352,9 @@ def test_what_moves_is_read_one_by_one(shelf: Store) -> None:
             "Observation", "second", {"resourceType": "Observation", "subject": {"reference": "Patient/a"}}
         )
         versions = []
-        for one in transaction.referrers("Patient/a"):
-            versions.append(one.version)
-            if one.id == "o":
+        for referrer in transaction.referrers("Patient/a"):
+            versions.append(referrer.version)
+            if referrer.id == "o":
                 transaction.update(second, second.resource())
         return versions
 

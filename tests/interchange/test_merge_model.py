@@ -63,7 +63,7 @@ def charted(type_name: str, whose: str, beside: list[str]) -> dict[str, Any]:
     inside = [
         {"resourceType": "Basic", "id": f"b{at}", "code": {}, "subject": one} for at, one in enumerate(references)
     ]
-    told = [{"url": "https://x.example", "valueReference": one} for one in references]
+    told = [{"url": "https://x.example", "valueReference": reference} for reference in references]
     more = {key: value for key, value in (("contained", inside), ("extension", told)) if value}
     return least(type_name, whose, **more)
 

@@ -89,7 +89,7 @@ def test_merges_at_once_lose_no_chart(service: Running, base: str, merges: Any, 
 def survivor(service: Running, patient_id: str) -> str:
     """Follow the links of merged-away records to the record that lives."""
     read = service.ask("GET", f"/fhir/R4/Patient/{patient_id}").json()
-    replaced = [one["other"]["reference"] for one in read.get("link", []) if one["type"] == "replaced-by"]
+    replaced = [link["other"]["reference"] for link in read.get("link", []) if link["type"] == "replaced-by"]
     return survivor(service, replaced[0].removeprefix("Patient/")) if replaced else patient_id
 
 
@@ -126,7 +126,7 @@ def test_a_merge_among_writers(service: Running, base: str) -> None:
             merged.set()
             return [(False, answer.status_code)]
 
-        told = [one for results in together([*[write] * 8, change]) for one in results]
+        told = [result for results in together([*[write] * 8, change]) for result in results]
         assert {status for over, status in told if over} == {422}
         assert {status for over, status in told if not over} <= {200, 201, 422}
         written = [status for _, status in told].count(201)

@@ -65,7 +65,7 @@ def told_everywhere(service: Running, type_name: str, resource_id: str, patient_
         scope = f"&patient={patient_id}" if KEPT[type_name].scoped else ""
         for path in (f"{name}?_id={resource_id}{scope}", f"Patient/{patient_id}/$everything?_count=500"):
             entries = exact(service.ask("GET", f"{base}/{path}"))["entry"]
-            found = [one["resource"] for one in entries if one["resource"]["id"] == resource_id]
+            found = [entry["resource"] for entry in entries if entry["resource"]["id"] == resource_id]
             assert found, path
             yield found[0]
 

@@ -318,7 +318,7 @@ def test_versions_of_somebody_else(service: Running, base: str) -> None:
         page = app.ask("GET", following.removeprefix(service.url)).json()
         entries += page.get("entry", [])
         following = next((one["url"] for one in page["link"] if one["relation"] == "next"), "")
-    assert [one["resource"]["meta"]["versionId"] for one in entries] == ["3", "2"]
+    assert [entry["resource"]["meta"]["versionId"] for entry in entries] == ["3", "2"]
     step = {"request": {"method": "GET", "url": f"Observation/{made}/_history/1"}}
     batch = app.ask("POST", base, {"resourceType": "Bundle", "type": "batch", "entry": [step]})
     assert batch.json()["entry"][0]["response"]["status"] == "403 Forbidden"
@@ -418,10 +418,10 @@ def test_what_comes_along_is_nobody_elses(service: Running, base: str) -> None:
     path = f"{base}/Observation?patient={mine},{other}"
     assert app.ask("GET", path).json()["total"] == 2
     entries = app.ask("GET", f"{path}&_include=Observation:patient&_revinclude=Provenance:target").json()["entry"]
-    assert {one["search"]["mode"] for one in entries} == {"match"}
+    assert {entry["search"]["mode"] for entry in entries} == {"match"}
     for link in ("patient.name=q", "encounter.status=finished", "_has:Provenance:target:_id=x"):
         issue(app.ask("GET", f"{path}&{link}"), 403, "forbidden")
-    assert {one["resource"]["id"] for one in entries} == set(kept["Observation"].values())
+    assert {entry["resource"]["id"] for entry in entries} == set(kept["Observation"].values())
 
 
 def test_a_page_of_somebody_elses_search(service: Running, base: str) -> None:

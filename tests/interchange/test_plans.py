@@ -64,7 +64,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 def forms(parameters: Iterable[Parameter]) -> list[tuple[str, str]]:
     """Return every form of some parameters, as pairs of a query."""
-    return [(one.name + modifier, value) for one in parameters for modifier, value in _forms(one)]
+    return [(parameter.name + modifier, value) for parameter in parameters for modifier, value in _forms(parameter)]
 
 
 def _forms(of: Parameter) -> tuple[tuple[str, str], ...]:

@@ -107,7 +107,7 @@ def test_if_none_exist_with_an_address(service: Running, base: str, form: str) -
     body = patient(name=[{"family": family, "given": ["A"]}])
     header = form.format(query=f"family={family}&birthdate=1984-02-29", base=service.url + base)
     answers = [service.ask("POST", f"{base}/Patient", json=body, headers={"if-none-exist": header}) for _ in range(2)]
-    assert [one.status_code for one in answers] == [201, 200]
+    assert [answer.status_code for answer in answers] == [201, 200]
     assert answers[0].json()["id"] == answers[1].json()["id"]
 
 

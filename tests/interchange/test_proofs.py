@@ -108,7 +108,7 @@ def test_unknown_clients(tmp_path: Path) -> None:
 def test_wrong_signatures(tmp_path: Path, grant: str) -> None:
     """C-050: assertions that the client did not sign count as wrong secrets do."""
     parts = ({"alg": "HS256"}, {"sub": "physician", "iss": "physician", "jti": "1"})
-    text = ".".join(urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + ".AAAA"
+    text = ".".join(urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + ".AAAA"
     kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     client = Client(
         tenant="riverbend",

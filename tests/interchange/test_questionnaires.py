@@ -30,8 +30,8 @@ def post(service: Running, base: str, body: dict[str, Any]) -> Any:
 
 def names(part: dict[str, Any]) -> list[tuple[str, str]]:
     """Return both names of each item, at every depth."""
-    own = [(one["id"], one["linkId"]) for one in part.get("item", ())]
-    return own + [pair for one in part.get("item", ()) for pair in names(one)]
+    own = [(item["id"], item["linkId"]) for item in part.get("item", ())]
+    return own + [pair for item in part.get("item", ()) for pair in names(item)]
 
 
 @pytest.mark.parametrize("written", sorted(OPTIONS))

@@ -326,7 +326,7 @@ async def test_what_goes_wrong_is_tried_again(store: Store, monkeypatch: pytest.
         await bench.until(lambda: bool(bench.going))
         bench.end("a")
         await bench.stop()
-    assert [(one["event"], one["error"]) for one in lines] == [("items not looked for", "ValueError")]
+    assert [(line["event"], line["error"]) for line in lines] == [("items not looked for", "ValueError")]
     assert (bench.recovered, bench.looks >= 3) == (1, True)
 
 
@@ -362,7 +362,7 @@ async def test_a_lane_that_fails_gives_its_place_back(store: Store, monkeypatch:
             await bench.until(lambda: not bench.going)
         await bench.until(lambda: bench.states()["done"] == 1)
         await bench.stop()
-    told = [(one["event"], one["destination"], one["error"]) for one in lines]
+    told = [(line["event"], line["destination"], line["error"]) for line in lines]
     assert told == [("item lost", "a", "KeyError")]
 
 

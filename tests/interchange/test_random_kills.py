@@ -233,7 +233,7 @@ def check_log(folder: Path, senders: list[Sender]) -> None:
     logged = {request for (request,) in connection.execute("SELECT request FROM access")}
     assert list(faults(connection)) == []
     connection.close()
-    assert set().union(*(one.requests for one in senders)) <= logged
+    assert set().union(*(sender.requests for sender in senders)) <= logged
 
 
 def held_once(senders: list[Sender], http: httpx.Client) -> None:

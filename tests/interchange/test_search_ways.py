@@ -102,7 +102,7 @@ def test_continuations_are_sealed(inside: Inside, base: str) -> None:
     issue(inside.ask("GET", following), 410, "not-found")
 
 
-COMPARTMENT = sorted(name for name in KEPT if any(one.name == "patient" for one in KEPT[name].parameters))
+COMPARTMENT = sorted(name for name in KEPT if any(parameter.name == "patient" for parameter in KEPT[name].parameters))
 
 
 @pytest.mark.parametrize("type_name", COMPARTMENT)

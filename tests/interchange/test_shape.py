@@ -271,7 +271,7 @@ def test_lenient(crowd: Any, base: str) -> None:
     lenient = {"prefer": "handling=lenient"}
     bundle = service.ask("GET", f"{base}/Patient?foo=1&family=beta&bar:exact=x", headers=lenient).json()
     *matches, told = bundle["entry"]
-    assert ([one["search"]["mode"] for one in matches], bundle["total"]) == (["match", "match"], 2)
+    assert ([match["search"]["mode"] for match in matches], bundle["total"]) == (["match", "match"], 2)
     assert told["search"] == {"mode": "outcome"}
     assert UUID(told["fullUrl"].removeprefix("urn:uuid:")).version == 4
     assert [(one["severity"], one["code"]) for one in told["resource"]["issue"]] == [("warning", "not-supported")] * 2

@@ -163,7 +163,7 @@ def test_simulated_charts_are_accepted(service: Running, tmp_path: Path) -> None
 def test_children_are_not_married() -> None:
     """Who is not eighteen at the end of the chart has never married; of those who are, some have."""
     people = [synthetic_chart(str(seed), facts=0)[0] for seed in range(60)]
-    married = {one["birthDate"] for one in people if one["maritalStatus"]["coding"][0]["code"] == "M"}
-    latest = max(one["birthDate"] for one in people)
+    married = {person["birthDate"] for person in people if person["maritalStatus"]["coding"][0]["code"] == "M"}
+    latest = max(person["birthDate"] for person in people)
     assert married
     assert int(max(married)[:4]) <= int(latest[:4]) - 17

@@ -46,7 +46,7 @@ def test_a_walk_among_writers_misses_nothing(pair: Pair) -> None:
             last = done.is_set()
             page = partial(find, search=search, count=PAGE, after=after, counted=False)
             found = store.read("riverbend", page)
-            seen.extend(one.id for one in found.records)
+            seen.extend(record.id for record in found.records)
             if found.records:
                 after = found.records[-1].key
             elif last:
@@ -58,7 +58,7 @@ def test_a_walk_among_writers_misses_nothing(pair: Pair) -> None:
 
     def visit() -> dict[str, Any]:
         people = [patient(name=[{"family": "Walked", "given": [f"G{next(fresh)}"]}]) for _ in range(4)]
-        entries = [{"request": {"method": "POST", "url": "Patient"}, "resource": one} for one in people]
+        entries = [{"request": {"method": "POST", "url": "Patient"}, "resource": person} for person in people]
         return {"resourceType": "Bundle", "type": "transaction", "entry": entries}
 
     kept: set[str] = set()
@@ -131,8 +131,8 @@ def test_what_one_asks_for_the_other_tells(pair: Pair) -> None:
     """A job asked for at either process is done by the one that does them, and fetched at either."""
     person = pair.create()["id"]
     handles = [
-        one.ask("POST", f"/fhir/R4/Patient/{person}/$export-ccda", headers={"prefer": "respond-async"}).headers
-        for one in pair.processes
+        process.ask("POST", f"/fhir/R4/Patient/{person}/$export-ccda", headers={"prefer": "respond-async"}).headers
+        for process in pair.processes
     ]
     for handle in handles:
         path = "/fhir/" + handle["location"].partition("/fhir/")[2]
@@ -160,7 +160,7 @@ def test_jobs_of_a_killed_process_are_done_by_the_other(tmp_path: Path, database
         handles.append(asked(http, "p9"))
         first.run.kill()
         assert first.run.wait(60) == KILLED
-        assert [ended(http, one).status_code for one in handles] == [200] * 3
+        assert [ended(http, handle).status_code for handle in handles] == [200] * 3
         assert second.event("jobs were interrupted")["count"] == 2
     connection = open_known(place_of(database))
     names = connection.execute("SELECT body FROM resource WHERE type='Organization'").fetchall()

@@ -218,7 +218,7 @@ def site(entries: Mapping[str, tuple[str, ...]]) -> CompiledMapping:
 def made(mapping: CompiledMapping, name: str, fields: Mapping[str, str], *, warnings: bool = False) -> str:
     """Return what the entry of a name becomes in a message with these fields; the warnings, if asked, where nothing."""
     plan = outcome(mapping, parse_message(raw(fields)))
-    found = {one["url"]: one for one in plan["interactions"][0]["patient"].get("extension", ())}
+    found = {extension["url"]: extension for extension in plan["interactions"][0]["patient"].get("extension", ())}
     if SITE.format(name) not in found:
         return ", ".join(("nothing", *plan["warnings"])) if warnings else ""
     (value,) = (part for key, part in found[SITE.format(name)].items() if key != "url")

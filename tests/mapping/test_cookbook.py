@@ -45,6 +45,6 @@ def test_an_answer_does_what_it_shows(title: str, tmp_path: Path) -> None:
     cases = cases_of(tmp_path / "site")
     mapping = load([tmp_path / "site", SHIPPED], cases[0].mapping or "adt")
     folder = tmp_path / "channels"
-    channels = {one.channel: one for one in load_channels(folder)} if folder.is_dir() else {}
+    channels = {channel.channel: channel for channel in load_channels(folder)} if folder.is_dir() else {}
     assert cases_for(cases, mapping, channels) == [*cases]
-    assert [one.differences for one in failed_cases(cases, mapping, channels)] == []
+    assert [failed_case.differences for failed_case in failed_cases(cases, mapping, channels)] == []

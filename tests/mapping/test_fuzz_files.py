@@ -188,11 +188,11 @@ def _authored(files: Sequence[Path]) -> st.SearchStrategy[tuple[Path, str]]:
 def _located(error: ConfigurationError) -> None:
     """Check that an author is told what to mend, and where."""
     assert error.problems
-    for one in error.problems:
-        assert one.file, one
-        assert one.line >= 1, one
-        assert one.found, one
-        assert "object at 0x" not in str(one), one
+    for problem in error.problems:
+        assert problem.file, problem
+        assert problem.line >= 1, problem
+        assert problem.found, problem
+        assert "object at 0x" not in str(problem), problem
 
 
 def _sample_messages() -> Iterator[Message]:

@@ -100,7 +100,7 @@ def mappings() -> dict[str, Mapping]:
 def _message(event: str, segments: list[str]) -> Message:
     type_ = "ORU" if event.startswith("R") else "ADT"
     head = [f"MSH|^~\\&|R|V|||20260302080000||{type_}^{event}|M1|P|2.5.1", "EVN||20260302080000"]
-    pid = [] if any(one.startswith("PID") for one in segments) else ["PID|1||1^^^RVB^MR||Q^S||19630930|F"]
+    pid = [] if any(segment.startswith("PID") for segment in segments) else ["PID|1||1^^^RVB^MR||Q^S||19630930|F"]
     visit = [] if event in {"A40", "R01"} or segments[0].startswith("PV1") else [PV1]
     return parse("\r".join((*head, *pid, *visit, *segments)).encode())
 

@@ -49,7 +49,7 @@ async def test_random_faults_under_load(
 def told(rig: NodesRig, counts: Mapping[str, int], violations: tuple[str, ...]) -> str:
     """Return what there was of everything, and what became of it."""
     [(incarnations,)] = rig.ask_database("SELECT MAX(incarnation) FROM node")
-    harms = {harm: sum(one.startswith(numbers) for one in violations) for harm, numbers in HARMS.items()}
+    harms = {harm: sum(violation.startswith(numbers) for violation in violations) for harm, numbers in HARMS.items()}
     return (
         f"{dict(counts)}, {dict(Counter(rig.deaths))}, incarnations {incarnations}, {harms}, {len(violations)} in all"
     )

@@ -47,7 +47,7 @@ def test_files_are_written_and_those_before_are_kept(tmp_path: Path, made: Publi
     """A new file's folder is made; the record has both texts, and is not for others to read."""
     put(tmp_path / "data", made)
     assert _texts(made) == AFTER
-    assert [one.state for one in publications(tmp_path / "data")] == [PublicationState.WRITING]
+    assert [publication.state for publication in publications(tmp_path / "data")] == [PublicationState.WRITING]
     settle(tmp_path / "data", made, PublicationState.IN_FORCE)
     assert publications(tmp_path / "data") == [replace(made, state=PublicationState.IN_FORCE)]
     (file,) = (tmp_path / "data" / FOLDER).iterdir()
@@ -74,7 +74,7 @@ def test_what_a_crash_left_is_put_back_at_the_next_start(
             file.unlink() if text is None else file.write_text(text)
     assert recover(tmp_path / "data") == 1
     assert _texts(made) == BEFORE
-    assert [one.state for one in publications(tmp_path / "data")] == [PublicationState.REFUSED]
+    assert [publication.state for publication in publications(tmp_path / "data")] == [PublicationState.REFUSED]
     (Path(made.folder) / "resources/patient.yaml").write_text("by hand\n")
     assert recover(tmp_path / "data") == 0
     assert _texts(made)["resources/patient.yaml"] == "by hand\n"
@@ -114,7 +114,7 @@ def test_killed_at_any_write_all_files_are_as_before(tmp_path: Path, made: Publi
     assert _texts(made) == BEFORE
     assert not list(Path(made.folder).rglob(".*"))
     assert (found, untold(data)) == ((0, []) if nth == 1 else (1, [1]))
-    assert [one.state for one in publications(data)] == [PublicationState.REFUSED] * (nth > 1)
+    assert [publication.state for publication in publications(data)] == [PublicationState.REFUSED] * (nth > 1)
     tell(data, 1)
     assert (untold(data), recover(data)) == ([], 0)
     assert _texts(made) == BEFORE
@@ -135,7 +135,7 @@ def test_killed_as_it_is_taken_back(tmp_path: Path, made: Publication, nth: int)
     recover(data)
     taken = nth == WRITES
     assert _texts(made) == (BEFORE if taken else AFTER)
-    states = {one.number: one.state for one in publications(data)}
+    states = {publication.number: publication.state for publication in publications(data)}
     assert states[1] is (PublicationState.TAKEN_BACK if taken else PublicationState.IN_FORCE)
     assert states.get(2, PublicationState.REFUSED) is (PublicationState.IN_FORCE if taken else PublicationState.REFUSED)
     assert untold(data) == ([2] if 1 < nth < WRITES else [])
@@ -164,7 +164,7 @@ def test_two_at_once_do_not_overwrite_each_other(tmp_path: Path, made: Publicati
     put(tmp_path / "data", made)
     with pytest.raises(UsageError, match="somebody else"):
         put(tmp_path / "data", replace(made, by="bob", before=AFTER, after=BEFORE))
-    assert [one.by for one in publications(tmp_path / "data")] == ["ann"]
+    assert [publication.by for publication in publications(tmp_path / "data")] == ["ann"]
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path, made: Publication) -> None:
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path: Path, made: P
     with pytest.raises(UsageError, match="cannot be written"):
         put(tmp_path / "data", made)
     assert text_of(Path(made.folder), "resources/patient.yaml") == "old\n"
-    assert [one.state for one in publications(tmp_path / "data")] == [PublicationState.REFUSED]
+    assert [publication.state for publication in publications(tmp_path / "data")] == [PublicationState.REFUSED]
 
 
 def test_taking_back_marks_the_one_that_is_taken_back(tmp_path: Path, made: Publication) -> None:
@@ -195,7 +195,7 @@ def test_taking_back_marks_the_one_that_is_taken_back(tmp_path: Path, made: Publ
     put(tmp_path / "data", back)
     settle(tmp_path / "data", back, PublicationState.IN_FORCE)
     assert _texts(made) == BEFORE
-    assert [one.state for one in publications(tmp_path / "data")] == [
+    assert [publication.state for publication in publications(tmp_path / "data")] == [
         PublicationState.IN_FORCE,
         PublicationState.TAKEN_BACK,
     ]

@@ -24,8 +24,8 @@ async def worker() -> AsyncIterator[Worker]:
 async def test_one_process_answers_each_with_its_own(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
     """Questions at once are answered in turn by one process; what it says on standard error is seen nowhere."""
     answers = await asyncio.gather(*(worker.ask(ECHO, {"say": number}, SECONDS) for number in range(5)))
-    assert [one["said"] for one in answers] == [0, 1, 2, 3, 4]
-    assert {one["pid"] for one in answers} == {worker.pid}
+    assert [answer["said"] for answer in answers] == [0, 1, 2, 3, 4]
+    assert {answer["pid"] for answer in answers} == {worker.pid}
     await worker.close()
     assert "say" not in "".join(capfd.readouterr())
 

@@ -53,7 +53,7 @@ def test_the_log_is_whole() -> None:
         assert set(row["seen"]) == {"date", "what"}, row["number"]
         assert row.get("answers") or row.get("refused") or row.get("entries") or row.get("asks"), row["number"]
     reports = [(row["report"]["project"], row["report"]["issue"]) for row in ROWS]
-    assert sorted({one for one in reports if reports.count(one) > 1}) == []
+    assert sorted({report for report in reports if reports.count(report) > 1}) == []
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"R{row['number']:02d}") for row in ROWS])
@@ -148,7 +148,7 @@ async def ended(rig: Rig, row: Mapping[str, Any], known: int) -> None:
     wanted: list[str] = row["entries"]
 
     def new(rows: Sequence[Row]) -> list[Row]:
-        return [one for one in rows if one.seq > known]
+        return [row for row in rows if row.seq > known]
 
     def ends(rows: Sequence[Row]) -> list[str]:
         found = new(rows)
@@ -199,7 +199,7 @@ async def asked(rig: Rig, ask: Mapping[str, Any], names: Mapping[str, str]) -> N
         entries += body.get("entry", [])
     resources = [entry["resource"] for entry in entries]
     for path, values in ask.get("each", {}).items():
-        assert sorted(at(one, path) for one in resources) == sorted(values)
+        assert sorted(at(resource, path) for resource in resources) == sorted(values)
     wanted = _filled(ask.get("found", []), names)
     shown = [{path: at(one, path) for path in wish} for wish, one in zip(wanted, resources, strict=False)]
     assert "each" in ask or (shown, len(resources)) == (wanted, len(wanted)), resources

@@ -98,5 +98,5 @@ def _undefined(source: str) -> set[str]:
     tables = [top]
     for table in tables:
         tables += table.get_children()
-    read = {one.get_name() for table in tables for one in table.get_symbols() if one.is_global()}
+    read = {symbol.get_name() for table in tables for symbol in table.get_symbols() if symbol.is_global()}
     return read - {*top.get_identifiers(), *dir(builtins), "__file__", "__name__"}

@@ -32,7 +32,7 @@ async def relink(exchange: Exchange, gone: ServerResource, survivor: ServerResou
     The two themselves are one record now, and no longer linked. A record that says nothing of the one that is gone is
     left as it is.
     """
-    named = [one for one in links(gone.body, SEE_ALSO) if one != survivor.logical_id]
+    named = [link for link in links(gone.body, SEE_ALSO) if link != survivor.logical_id]
     if not named and gone.logical_id not in links(survivor.body, SEE_ALSO):
         return
     others = [other for one in named if (other := await _head(exchange, one, survivor)) is not None]

@@ -73,7 +73,7 @@ async def alike(exchange: Exchange, identities: Sequence[Identity]) -> Alike:
     who = person(mine.body)
     said = {"given": who.given, "family": who.family, "gender": who.gender, "birthdate": who.birth_date}
     matches = await exchange.search(parameters([(name, value) for name, value in said.items() if value]))
-    others = [one for one in matches if one.logical_id != mine.logical_id and not replaced_by(one.body)]
+    others = [match for match in matches if match.logical_id != mine.logical_id and not replaced_by(match.body)]
     return Alike(mine, tuple(others[:MOST_ALIKE]))
 
 
@@ -84,9 +84,9 @@ def linked(patient: ServerResource) -> tuple[str, ...]:
 
 async def _visits(exchange: Exchange, patients: Sequence[ServerResource]) -> tuple[ServerResource, ...]:
     found: dict[str, ServerResource] = {}
-    for one in patients:
-        if not replaced_by(one.body):
-            query = f"patient={quote(one.reference, safe='')}&_count={MOST_VISITS + 1}"
+    for patient in patients:
+        if not replaced_by(patient.body):
+            query = f"patient={quote(patient.reference, safe='')}&_count={MOST_VISITS + 1}"
             found |= {visit.logical_id: visit for visit in await exchange.search(query, "Encounter")}
     return tuple(sorted(found.values(), key=_begin, reverse=True))
 

@@ -105,7 +105,7 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
 
 def _is_crowded(exchange: Exchange) -> bool:
     """True if the server has as many of the same demographics as make a person decide on one more."""
-    return any(LIMIT in one.codes for one in exchange.attempts)
+    return any(LIMIT in attempt.codes for attempt in exchange.attempts)
 
 
 async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], ...]) -> ServerResponse:

@@ -104,7 +104,7 @@ async def question(exchange: Exchange, plan: Plan, named: str = "") -> PatientQu
 
 
 async def _refusal(exchange: Exchange, asked: PatientQuestion, logical_id: str) -> ChoiceRefusal | None:
-    found = next((one for one in asked.matches if one.logical_id == logical_id), None)
+    found = next((match for match in asked.matches if match.logical_id == logical_id), None)
     patient = found or await exchange.read(logical_id)
     if patient is None:
         return ChoiceRefusal.ABSENT

@@ -52,8 +52,8 @@ def is_temporary(record: ResourceRecord) -> bool:
 
 def is_unnumbered(body: Body, record: ResourceRecord) -> bool:
     """Say whether a visit as it is stored goes by a temporary number alone, and the record may number it."""
-    numbers = [one for one in body.get("identifier") or () if isinstance(one, dict)]
-    return bool(numbers) and all(one.get("use") == "temp" for one in numbers) and record.admission is not None
+    numbers = [identifier for identifier in body.get("identifier") or () if isinstance(identifier, dict)]
+    return bool(numbers) and all(number.get("use") == "temp" for number in numbers) and record.admission is not None
 
 
 def _without_number(
@@ -66,7 +66,7 @@ def _without_number(
         exchange.unfound.add(record.local)
         return interaction._replace(create=False, absent="unchanged"), None
     (found,) = then
-    numbers = tuple(number_of(one) for one in _numbers(found.body, admission))
+    numbers = tuple(number_of(number) for number in _numbers(found.body, admission))
     if not numbers:
         return interaction, found
     exchange.server.cache_of(record.type).drop(found.logical_id)
@@ -126,7 +126,7 @@ async def _merged_into(exchange: Exchange, gone: ServerResource, admission: Admi
         logical_id = reference.removeprefix(f"{gone.type_}/")
         other = await exchange.read(logical_id, gone.type_) if logical_id != reference else None
         kept = other is not None and any(
-            carries(other.body, number_of(one)) == "old" for one in _numbers(gone.body, admission)
+            carries(other.body, number_of(number)) == "old" for number in _numbers(gone.body, admission)
         )
         if other is None or not kept:
             return None
@@ -136,7 +136,7 @@ async def _merged_into(exchange: Exchange, gone: ServerResource, admission: Admi
 
 def _is_meant(body: Body, admission: Admission) -> bool:
     begin = (body.get("period") or {}).get("start")
-    temporary = any(one.get("use") == "temp" for one in body.get("identifier") or ())
+    temporary = any(identifier.get("use") == "temp" for identifier in body.get("identifier") or ())
     return _minute(begin) == admission.at and (temporary or bool(_numbers(body, admission)))
 
 
@@ -158,4 +158,4 @@ def _numbers(body: Body, admission: Admission) -> list[dict[str, Any]]:
 
 def _is_of(number: dict[str, Any], admission: Admission) -> bool:
     codings = (number.get("type") or {}).get("coding") or ()
-    return any(one.get("code") in admission.types for one in codings) and number_of(number) != Identity("", "")
+    return any(coding.get("code") in admission.types for coding in codings) and number_of(number) != Identity("", "")

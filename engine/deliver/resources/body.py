@@ -37,7 +37,7 @@ class ResourceBody:
     def _changes(self, status: str) -> tuple[ElementChange, ...]:
         changes, unfound = self._record.changes, self._exchange.unfound
         if unfound:
-            changes = tuple([one for one in changes if unfound.isdisjoint(one.refers)])
+            changes = tuple([change for change in changes if unfound.isdisjoint(change.refers)])
         changes = resolved(changes, self._exchange.references)
         move = self._interaction.status
         return settled(changes, move, status) if move else changes
@@ -93,7 +93,7 @@ class ResourceBody:
         body, owned = dict(result.body), dict(result.owned)
         if not fill:
             restate(body, changes)
-        kept = {one.element for one in changes if one.items}
+        kept = {change.element for change in changes if change.items}
         for element in gone:
             if element not in kept:
                 body = _without(body, element)
@@ -118,7 +118,7 @@ class ResourceBody:
 
     def _completed(self, changes: Sequence[ElementChange], body: Body, mine: Slices) -> Sequence[ElementChange]:
         """Return changes with what growing lists keep, and without what a retirement wrote and nothing fills."""
-        given = {one.element for one in changes}
+        given = {change.element for change in changes}
         revived = [name for name in self._interaction.revives if name in mine and name not in given]
         said = self._grown(changes, body, mine) if self._interaction.grows else changes
         return [*said, *(ElementChange(name, name, (), many=False) for name in revived)] if revived else said

@@ -112,7 +112,7 @@ async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[
         if not matches or interaction.merges:
             matches += await exchange.search(f"{holder}{search_kept(identities)}", record.type)
     matches += await hidden(exchange, record.type, _keys(record.type, identities), matches)
-    meant = [one for one in matches if standing(one)] or list(matches)
+    meant = [match for match in matches if standing(match)] or list(matches)
     by_new = [one for one in meant if any(carries(one.body, item) for item in record.identities)]
     by_old = [one for one in meant if any(carries(one.body, item) for item in record.retired)]
     if interaction.merges:
@@ -138,7 +138,7 @@ def _holders(exchange: Exchange, interaction: Keep) -> list[str]:
         return [""]
     names = (interaction.moved_from, record.patient, interaction.also_of)
     patients = dict.fromkeys(exchange.references[name] for name in names if name in exchange.references)
-    return [asked_of(record.type, one) for one in patients]
+    return [asked_of(record.type, patient) for patient in patients]
 
 
 SEVERAL: Final = "multiple-matches"

@@ -279,6 +279,6 @@ def _body(exchange: Exchange, interaction: Attest, targets: tuple[str, ...]) -> 
     return {
         "resourceType": record.type,
         "id": interaction.id,
-        interaction.target: [{"reference": one} for one in targets],
+        interaction.target: [{"reference": target} for target in targets],
         **elements,
     }

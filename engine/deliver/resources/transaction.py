@@ -154,7 +154,7 @@ async def _watch(exchange: Exchange, write: RecordedWrite, answer: ServerRespons
         server.creates_watched = WATCHED
         return
     server.creates_watched += 1
-    holders = [asked_of(write.type_, one) for one in sorted(patients_of(write.body))]
+    holders = [asked_of(write.type_, patient) for patient in sorted(patients_of(write.body))]
     found = await exchange.search(f"{''.join(holders[:1])}{dict(write.headers)['If-None-Exist']}", write.type_)
     if all(one.logical_id == answer.json.get("id") for one in found):
         return
@@ -272,7 +272,7 @@ async def _one_by_one(
 
 def _is_worth_a_draft(exchange: Exchange, steps: Sequence[Interaction]) -> bool:
     """Say whether there may be several writes: of what is never overwritten, only what is not known yet is written."""
-    return sum(isinstance(one, Keep) and _may_be_written(exchange, one) for one in steps) > 1
+    return sum(isinstance(step, Keep) and _may_be_written(exchange, step) for step in steps) > 1
 
 
 def _may_be_written(exchange: Exchange, step: Keep) -> bool:

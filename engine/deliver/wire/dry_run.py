@@ -176,7 +176,7 @@ class DryRunServer(DestinationServer):
         type_, _, query = path.partition("?")
         asked = parse_qs(query)
         found: dict[str, Body] = {}
-        if not any(f"/{MADE}" in one for one in asked.get("patient", ())):
+        if not any(f"/{MADE}" in patient for patient in asked.get("patient", ())):
             answer = await self._really(path)
             if answer.status != 200 or not isinstance(answer.json, dict):
                 return answer
@@ -253,7 +253,7 @@ def _answer(status: int, content: Any) -> ServerResponse:
 
 def _previews(path: str, content: Any) -> bool:
     parameters = content.get("parameter") or () if "/$" in path else ()
-    return any(one.get("name") == "preview" and one.get("valueBoolean") for one in parameters)
+    return any(parameter.get("name") == "preview" and parameter.get("valueBoolean") for parameter in parameters)
 
 
 def _reference(content: Any, side: str) -> str:

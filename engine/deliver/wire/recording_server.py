@@ -116,7 +116,7 @@ class RecordingServer(DryRunServer):
     async def _search(self, path: str) -> ServerResponse:
         answer = await super()._search(path)
         entries = (answer.json or {}).get("entry") or () if answer.status == 200 else ()
-        shown = (one["resource"] for one in entries)
+        shown = (entry["resource"] for entry in entries)
         if any(f"{one.get('resourceType')}/{one.get('id')}" in self._pretended for one in shown):
             self.response_log.drop(name_of("GET", f"{self.base}/{path}"))  # it was answered with what is not there yet
         return answer

@@ -41,7 +41,7 @@ def _grouping(part: Part) -> Part:
     names = {code: name for name, code in GROUPINGS.items()}
     for item in part.get("class", []):
         codings = item.get("type", {}).get("coding", [])
-        code = next((one.get("code") for one in codings if one.get("system") == COVERAGE_CLASS), None)
+        code = next((coding.get("code") for coding in codings if coding.get("system") == COVERAGE_CLASS), None)
         if code == SEQUENCE and "value" in item:
             made.setdefault(SEQUENCE, item["value"])
         elif code in names and "value" in item and names[code] not in grouping:
@@ -73,7 +73,7 @@ def _related_item(reference: Part) -> Part:
 
 
 def _codings(concepts: list[Part]) -> list[Part]:
-    return [coding for one in concepts for coding in one.get("coding", [])[:1] or _by_text(one)]
+    return [coding for concept in concepts for coding in concept.get("coding", [])[:1] or _by_text(concept)]
 
 
 def _by_text(one: Part) -> list[Part]:

@@ -68,7 +68,7 @@ def _goal_status(part: Part) -> Part:
     if lifecycle is None:
         return made
     codings = part.get("achievementStatus", {}).get("coding", [])
-    achieved = next((one.get("code") for one in codings if one.get("system") == ACHIEVEMENT), None)
+    achieved = next((coding.get("code") for coding in codings if coding.get("system") == ACHIEVEMENT), None)
     status = next((status for status, pair in GOALS.items() if pair == (lifecycle, achieved)), None)
     return {"status": status or GOAL_STATUSES.get(str(lifecycle), lifecycle), **made}
 
@@ -91,7 +91,7 @@ def _reason(part: Part) -> Part:
     reason = part.get("statusReason", {})
     texts = [
         one[name]
-        for one, name in ((reason, "text"), *((one, "display") for one in reason.get("coding", [])))
+        for one, name in ((reason, "text"), *((coding, "display") for coding in reason.get("coding", [])))
         if name in one
     ]
     return {"statusReason": texts[0]} if texts else {}

@@ -47,7 +47,7 @@ class CodeTurn:
     def original(self, companion: Json) -> str | None:
         """Return the target's code that an extension on the source's code preserves; None where there is none."""
         extensions = companion.get("extension", []) if isinstance(companion, dict) else []
-        found = [one.get("valueCode") for one in extensions if one.get("url") == self.home]
+        found = [extension.get("valueCode") for extension in extensions if extension.get("url") == self.home]
         known = self.known is None or (found and found[0] in self.known)
         return found[0] if len(found) == 1 and known else None
 

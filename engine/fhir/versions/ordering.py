@@ -77,20 +77,20 @@ def _options(part: Part) -> Part:
 def _option(part: Part) -> Part:
     """Return the options that STU3 can have; it states the initial choice elsewhere."""
     named = [
-        {name: value for name, value in one.items() if name.lstrip("_") != "initialSelected"}
-        for one in part.get("answerOption", ())
-        if "valueReference" not in one
+        {name: value for name, value in answer_option.items() if name.lstrip("_") != "initialSelected"}
+        for answer_option in part.get("answerOption", ())
+        if "valueReference" not in answer_option
     ]
     return {"option": named} if named else {}
 
 
 def _contributors(part: Part) -> Part:
     made: Part = {}
-    for one in part.get("contributor", ()):
-        kind, contacts = str(one.get("type")), one.get("contact", [])
-        if kind in CONTRIBUTORS and "name" in one:
+    for contributor in part.get("contributor", ()):
+        kind, contacts = str(contributor.get("type")), contributor.get("contact", [])
+        if kind in CONTRIBUTORS and "name" in contributor:
             telecom = {"telecom": contacts[0]["telecom"]} if contacts and "telecom" in contacts[0] else {}
-            made.setdefault(kind, []).append({"name": one["name"], **telecom})
+            made.setdefault(kind, []).append({"name": contributor["name"], **telecom})
     return made
 
 

@@ -186,7 +186,7 @@ def _nested(type_name: str, whole: JsonObject, version: FhirVersion, *, choice: 
     for name, element in elements.items():
         if name in {"id", "extension", MODIFIER} or not (name in whole or f"_{name}" in whole):
             continue
-        parts += [to_extension(stem(elements, name), element, one, version) for one in values(whole, name, element)]
+        parts += [to_extension(stem(elements, name), element, value, version) for value in values(whole, name, element)]
     parts += whole.get("extension", [])
     if MODIFIER in whole:
         parts.append({"url": MODIFIER, "extension": whole[MODIFIER]})

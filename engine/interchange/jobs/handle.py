@@ -34,9 +34,9 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
     A token that may carry out the operation with the job's patient may read and cancel the job.
     """
     by_code: dict[str, tuple[Interaction, ...]] = defaultdict(tuple)
-    for one in operations:
-        by_code[one.code] += (one,)
-        by_code[f"{one.type}.{one.code}"] += (one,)
+    for operation in operations:
+        by_code[operation.code] += (operation,)
+        by_code[f"{operation.type}.{operation.code}"] += (operation,)
 
     async def read(service: Service, request: FhirRequest) -> HttpAnswer:
         """Answer GET /RequestResult/{id}: 202 until the job has ended, then its result or its issues."""

@@ -145,7 +145,7 @@ class QueueWorker(Generic[Lane]):
         self.leaving = True
         left = dict(self.lanes)
         for seconds in (0 if self._queue.interrupts else LEAVE_SECONDS, LEAVE_SECONDS):
-            going = [one.task for one in self.lanes.values()]
+            going = [lane.task for lane in self.lanes.values()]
             if going:
                 _, late = await asyncio.wait(going, timeout=seconds)
                 for task in late:

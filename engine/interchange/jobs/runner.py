@@ -82,7 +82,7 @@ CRASHED: Final = (Issue("The service ended several times while it did this, and 
 
 
 def _written(issues: tuple[Issue, ...]) -> bytes:
-    return orjson.dumps([list(one) for one in issues])
+    return orjson.dumps([list(issue) for issue in issues])
 
 
 @dataclass(slots=True, eq=False)
@@ -178,7 +178,7 @@ class Runner:
         while True:
             known = service.configuration.tenants
             first = [job for job in rows.first_waiting(service.store.reader()) if job.tenant in known]
-            taken = [RunningJob(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._worker.lanes]
+            taken = [RunningJob(lane.job.tenant, lane.job.kind, lane.kept.crashes > 0) for lane in self._worker.lanes]
             chosen = next_job(first, taken, service.configuration.jobs, self._last)
             if chosen is None:
                 return
@@ -257,9 +257,9 @@ class Runner:
         """Let jobs wait again; if the store has failed, the next process recovers them."""
         if not runs:
             return
-        for one in runs:
-            one.ending = True
-        put_back = partial(rows.put_back, taken=[(one.kept.number, one.job.attempts) for one in runs])
+        for run in runs:
+            run.ending = True
+        put_back = partial(rows.put_back, taken=[(run.kept.number, run.job.attempts) for run in runs])
         busy = True
         while busy:
             try:

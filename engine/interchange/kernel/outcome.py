@@ -123,7 +123,7 @@ def success(diagnostics: str, warnings: Iterable[Issue] = ()) -> JsonObject:
     issue = {"severity": "information", "code": "informational", "diagnostics": diagnostics}
     return {
         "resourceType": "OperationOutcome",
-        "issue": [issue, *(_issue(one, "invalid", "", severity="warning") for one in warnings)],
+        "issue": [issue, *(_issue(warning, "invalid", "", severity="warning") for warning in warnings)],
     }
 
 

@@ -47,7 +47,7 @@ def numbered(test: JsonObject, sis: str, order_id: str, test_id: str) -> JsonObj
     What a client's own requisition was stays among its identifiers.
     """
     system = placer_system(sis)
-    others = [one for one in test.get("identifier", ()) if one.get("system") != system]
+    others = [identifier for identifier in test.get("identifier", ()) if identifier.get("system") != system]
     given = test.get("requisition")
     if given and given.get("system") != order_number_system(sis) and given not in others:
         others.append(given)
@@ -94,7 +94,7 @@ def _unnumbered(test: JsonObject, sis: str) -> JsonObject:
     made = dict(test)
     if made.get("requisition", {}).get("system") in forged:
         del made["requisition"]
-    identifiers = [one for one in made.get("identifier", ()) if one.get("system") not in forged]
+    identifiers = [identifier for identifier in made.get("identifier", ()) if identifier.get("system") not in forged]
     if "identifier" in made:
         made["identifier"] = identifiers
         if not identifiers:

@@ -77,7 +77,7 @@ def _resulted(transaction: Transaction, test: StoredVersion, whole: list[JsonObj
     """Say whether a test has a final result, of its own patient: one of another, by mistake, completes nothing."""
     patient = of_patient(test.resource())
     reports = (*_reports(transaction, f"{TEST}/{test.id}"), *whole)
-    return any(one.get("status") in FINAL and of_patient(one) == patient for one in reports)
+    return any(report.get("status") in FINAL and of_patient(report) == patient for report in reports)
 
 
 def _reports(transaction: Transaction, target: str) -> Iterator[JsonObject]:

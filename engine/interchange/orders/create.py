@@ -40,7 +40,7 @@ REQUIRED: Final = ("status", "intent", "author", "action")
 def check_order(body: JsonObject, version: FhirVersion) -> RefusedError | None:
     """Raise the RefusedError (400) of a malformed or incomplete order; return, not raise, that of a wrong one (422)."""
     missing, wrong = check_shape(body, NAME, version)
-    absent = {one.location: one for one in (*issues(missing), *_absent(body))}
+    absent = {issue.location: issue for issue in (*issues(missing), *_absent(body))}
     if absent:
         raise RefusedError(Category.REQUIRED, tuple(absent.values()))
     return wrong
@@ -91,7 +91,7 @@ async def create(service: Service, request: FhirRequest) -> HttpAnswer:
             asked: JsonObject = {
                 "id": new_id,
                 "order": draft.resource,
-                "condition": [list(one) for one in pairs],
+                "condition": [list(pair) for pair in pairs],
                 "seen": seen,
             }
             patient = of_patient(draft.resource).removeprefix("Patient/")

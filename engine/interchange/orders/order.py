@@ -115,7 +115,7 @@ def performer_of(resource: JsonObject, sis: str) -> str:
 
 def tests_of(resource: JsonObject) -> tuple[str, ...]:
     """Return the ids of the ServiceRequests of an order, each once, in its order."""
-    targets = (local_target(one.reference).partition("/") for one in actions_of(resource))
+    targets = (local_target(action.reference).partition("/") for action in actions_of(resource))
     return tuple(dict.fromkeys(test_id for type_name, _, test_id in targets if type_name == TEST))
 
 

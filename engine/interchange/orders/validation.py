@@ -101,18 +101,18 @@ def check_kept(transaction: Transaction, rules: Rules, order_id: str, order: Jso
     """Refuse (422) an order that must not even be a draft: its tests become those of the patient's chart."""
     _check_size(order)
     tests = placed_tests(transaction, order)
-    _raise([issue for one in tests for issue in _own(transaction, rules.sis, order_id, order, one)])
+    _raise([issue for test in tests for issue in _own(transaction, rules.sis, order_id, order, test)])
 
 
 def check_complete(transaction: Transaction, rules: Rules, order_id: str, order: JsonObject) -> None:
     """Refuse (422) an order that no laboratory could carry out, with one issue for each fault."""
     tests = list(placed_tests(transaction, order))
     found = [*_intent(order), *_performer(transaction, rules, order), *_account(transaction, rules.sis, order)]
-    if not any(one.test is not None for one in tests):
+    if not any(test.test is not None for test in tests):
         found.append(Issue("An order has at least one test.", f"{NAME}.action", "no-test", REQUIRED))
-    for one in tests:
-        found += _own(transaction, rules.sis, order_id, order, one)
-    found += _codes(transaction, rules.sis, order, [one for one in tests if one.test is not None])
+    for test in tests:
+        found += _own(transaction, rules.sis, order_id, order, test)
+    found += _codes(transaction, rules.sis, order, [test for test in tests if test.test is not None])
     _raise(found)
 
 
@@ -131,9 +131,9 @@ def lab_codes(test: JsonObject) -> dict[str, str]:
     """Return the code that a test has in each laboratory's compendium, by the laboratory's id."""
     codings = test.get("code", {}).get("coding", ())
     return {
-        one["system"].removeprefix(lookup.SYSTEM): one["code"]
-        for one in reversed(codings)
-        if one.get("system", "").startswith(lookup.SYSTEM) and one.get("code")
+        coding["system"].removeprefix(lookup.SYSTEM): coding["code"]
+        for coding in reversed(codings)
+        if coding.get("system", "").startswith(lookup.SYSTEM) and coding.get("code")
     }
 
 
@@ -175,7 +175,7 @@ def _account(transaction: Transaction, sis: str, order: JsonObject) -> Iterator[
     if account is None or account.get("resourceType") != "Account":
         yield Issue("The account of the order is a reference to an Account.", path, "no-account", INVALID)
         return
-    codes = {one.get("code") for one in account.get("type", {}).get("coding", ())}
+    codes = {coding.get("code") for coding in account.get("type", {}).get("coding", ())}
     if codes.isdisjoint(PAYERS):
         yield Issue(f"Account.type says who pays: one of {', '.join(PAYERS)}.", path, "account-type", INVALID)
 
@@ -206,7 +206,7 @@ def _own(transaction: Transaction, sis: str, order_id: str, order: JsonObject, p
 def _codes(transaction: Transaction, sis: str, order: JsonObject, tests: list[PlacedTest]) -> Iterator[Issue]:
     """Yield what is wrong with what the tests ask of the laboratory."""
     laboratory = performer_of(order, sis)
-    known = [(one, lab_codes(one.test or {})) for one in tests]
+    known = [(test, lab_codes(test.test or {})) for test in tests]
     groups: dict[str, list[str]] = {}
     for _, codes in known if laboratory else ():
         whose = laboratory if laboratory in codes or not codes else min(codes)
@@ -221,7 +221,7 @@ def _codes(transaction: Transaction, sis: str, order: JsonObject, tests: list[Pl
     for placed, codes in known:
         path = f"{placed.path}.code" if not placed.id else placed.action
         code = codes.get(laboratory, "")
-        if not any(one.get("code") for one in (placed.test or {}).get("code", {}).get("coding", ())):
+        if not any(coding.get("code") for coding in (placed.test or {}).get("code", {}).get("coding", ())):
             yield Issue("The test has no code.", path, "no-code", REQUIRED)
         elif codes and not code and laboratory:
             yield Issue("The test is of another laboratory than the order.", path, "unknown-test", INVALID)
@@ -255,7 +255,7 @@ def _answers(
     """Yield what is missing in the answers to a test's questions, and which of them are wrong."""
     test, asked = placed.test or {}, f"Questionnaire/{questionnaire.get('id')}"
     collected = bool(value(order, sis, SPECIMEN)) or bool(test.get("specimen"))
-    own = [one for one in _responses(transaction, placed, test) if _is_to(one.response, questionnaire)]
+    own = [response for response in _responses(transaction, placed, test) if _is_to(response.response, questionnaire)]
     left = [unanswered(questionnaire, one.response, collected=collected) for one in own]
     left = left or [unanswered(questionnaire, None, collected=collected)]
     for link_id in left[0]:

@@ -53,7 +53,7 @@ class Apart(NamedTuple):
 def contained_tests(order: JsonObject) -> tuple[str, ...]:
     """Return the ids of the contained tests that an order's actions name, each once."""
     tests = {part["id"] for part in order.get("contained", ()) if part.get("resourceType") == TEST and "id" in part}
-    named = (one.reference.removeprefix("#") for one in actions_of(order) if one.reference.startswith("#"))
+    named = (action.reference.removeprefix("#") for action in actions_of(order) if action.reference.startswith("#"))
     return tuple(dict.fromkeys(one for one in named if one in tests))
 
 
@@ -300,7 +300,7 @@ def _claim(transaction: Transaction, sis: str, order_id: str, test_id: str, stat
 
 def _name(transaction: Transaction, policy: OrderPolicy, order_id: str, test: JsonObject, used: set[str]) -> str:
     """Return the id of a test: that of its order and its code, where such a one is legal and free; else another."""
-    codes = [*lab_codes(test).values(), *(one.get("code", "") for one in test.get("code", {}).get("coding", ()))]
+    codes = [*lab_codes(test).values(), *(coding.get("code", "") for coding in test.get("code", {}).get("coding", ()))]
     named = f"{order_id}-{next(iter(codes), '')}"
     for candidate in (named, *(f"{named}-{number}" for number in range(2, 10))):
         if not codes or ID.fullmatch(candidate) is None:

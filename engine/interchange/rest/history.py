@@ -154,7 +154,7 @@ def history_bundle(
         "link": [{"relation": relation, "url": url} for relation, url in links],
     }
     if entries:
-        bundle["entry"] = [_entry(one) for one in entries]
+        bundle["entry"] = [_entry(entry) for entry in entries]
     return write_json(bundle)
 
 

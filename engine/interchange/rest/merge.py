@@ -273,7 +273,7 @@ def _typed(part: str, datatype: str, value: JsonObject) -> JsonObject:
         if key in PARTS:
             parts.append(_typed(key, PARTS[key], item))
         elif key.startswith("_"):
-            parts += [_extension(key.removeprefix("_"), one) for one in item.get("extension", [])]
+            parts += [_extension(key.removeprefix("_"), extension) for extension in item.get("extension", [])]
     return {"name": part, "part": parts}
 
 

@@ -72,7 +72,7 @@ def parse_criteria(text: str, version: FhirVersion, base_url: str = "") -> Crite
     try:
         search = parse_search(type_name, parameters, pairs, base_url, version)
     except RefusedError as refusal:
-        raise _wrong(" ".join(one.diagnostics for one in refusal.issues)) from refusal
+        raise _wrong(" ".join(issue.diagnostics for issue in refusal.issues)) from refusal
     references = {key for key, one in parameters.items() if one.kind is ParameterKind.REFERENCE}
     local = [(key, _local(value, base_url) if key.partition(":")[0] in references else value) for key, value in pairs]
     kept = f"{name}?{urlencode(local)}" if local else name

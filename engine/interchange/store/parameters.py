@@ -11,7 +11,7 @@ WORDS: Final = {True: "true", False: "false"}
 
 def as_query(body: Json) -> Pairs:
     """Return the parameters of a body as name and text; RefusedError (400) for one that is no simple value."""
-    return tuple((_name(one), _text(one)) for one in _parameters(body))
+    return tuple((_name(parameter), _text(parameter)) for parameter in _parameters(body))
 
 
 def carried(body: Json) -> Json:

@@ -153,19 +153,19 @@ ORDERED: Final = frozenset({ParameterKind.TOKEN, ParameterKind.REFERENCE})
 
 def measured(transaction: Transaction, search: SearchQuery) -> SearchQuery:
     """Return a search in which a criterion with few rows leads, if every criterion is estimated to leave many."""
-    if len(search.criteria) < 2 or any(one.rank < Rank.MANY for one in search.criteria):
+    if len(search.criteria) < 2 or any(criterion.rank < Rank.MANY for criterion in search.criteria):
         return search
-    return replace(search, criteria=tuple(_measured(transaction, one) for one in search.criteria))
+    return replace(search, criteria=tuple(_measured(transaction, criterion) for criterion in search.criteria))
 
 
 def walks(transaction: Transaction, search: SearchQuery) -> tuple[Clause, ...]:
     """Return the queries of keys that each have them in order; empty where no index has, or what leads is selective."""
-    if any(one.linked is not None for one in search.criteria):
+    if any(criterion.linked is not None for criterion in search.criteria):
         return ()
     driver, others = ranking(transaction.tenant, search)
     if driver is None or driver.rank < Rank.SOME or driver.parameter.kind not in ORDERED:
         return ()
-    if any(one.parameter.kind not in TABLES for one in others):
+    if any(other.parameter.kind not in TABLES for other in others):
         return ()
     tests = [one for test in driver.tests for one in _by_system(transaction, driver, *test)]
     return tuple(_walk(transaction.tenant, driver, one, others) for one in tests) if len(tests) <= MOST_WALKS else ()
@@ -215,8 +215,8 @@ def _walk(tenant: int, driver: Criterion, test: Clause, others: list[Criterion])
     condition, names = rows_clause(driver.parameter)
     text = WALK.format(table=TABLES[driver.parameter.kind], rows=condition, test=test[0])
     arguments = (tenant, *names, *test[1])
-    for one in others:
-        condition, values = probe_clause(one)
+    for other in others:
+        condition, values = probe_clause(other)
         text, arguments = f"{text} AND {condition}", arguments + values
     return text, arguments
 
@@ -306,11 +306,11 @@ def fitting(records: Iterable[StoredVersion], count: int) -> tuple[tuple[StoredV
     """Return the records of one page, of at most `count`, and whether there are more."""
     page: list[StoredVersion] = []
     size = 0
-    for one in records:
-        size += len(one.body)
+    for record in records:
+        size += len(record.body)
         if len(page) == count or (page and size > MOST_BYTES):
             return tuple(page), True
-        page.append(one)
+        page.append(record)
     return tuple(page), False
 
 
@@ -365,7 +365,7 @@ def kept_total(tenant: int, search: SearchQuery) -> Clause | None:
 def total_statement(tenant: int, search: SearchQuery) -> Clause:
     """Return the query that counts all matches, and its arguments."""
     driver, others = ranking(tenant, search)
-    if driver is None or any(one.parameter.kind not in TABLES for one in others):
+    if driver is None or any(other.parameter.kind not in TABLES for other in others):
         where, arguments = where_clause(tenant, search, 0)
         return COUNT.format(where=where), arguments
     drive, driven = drive_clause(tenant, search.type, driver, 0)

@@ -81,7 +81,7 @@ def check_references(
     and a reference to what was deleted since may stay.
     """
     own_id = replaced.id if replaced is not None else ""
-    leaving = [one for one in references if not one.target.startswith("#")]
+    leaving = [reference for reference in references if not reference.target.startswith("#")]
     found = {target: _look_up(transaction, target) for target in {one.target for one in leaving}}
     looked_up = [(one, found[one.target]) for one in leaving]
     missing = [

@@ -131,8 +131,8 @@ class Store:
     def close(self) -> None:
         """Finish the waiting writes, then close the database."""
         self._writer.close()
-        for one in self._readers:
-            one.close()
+        for reader in self._readers:
+            reader.close()
         self._backend.release()
 
     def number(self, tenants: Iterable[str]) -> None:

@@ -52,7 +52,7 @@ ALSO: Final = {"RequestGroup": frozenset({PLACE_ORDERS})}
 
 def interactions() -> tuple[Interaction, ...]:
     """Return the interactions of each stored type."""
-    return tuple(one for definition in KEPT.values() for one in _interactions(definition))
+    return tuple(interaction for definition in KEPT.values() for interaction in _interactions(definition))
 
 
 def _interactions(of: Definition) -> tuple[Interaction, ...]:

@@ -69,13 +69,13 @@ class Holders:
         """Have the lanes of claims from now on, and mark those of which another node had one."""
         if self.holder == ALONE or not claims:
             return claims
-        had = self._last(destination, (lane for one in claims for lane in one.lanes))
+        had = self._last(destination, (lane for claim in claims for lane in claim.lanes))
         others = {lane for lane, holder in had.items() if holder not in {None, self.holder}}
         wanted = sorted(lane for lane, holder in had.items() if holder != self.holder)
         if wanted:
             self._connection.execute(HAVE, (destination, self.holder, json_list(wanted)))
             self._read |= {(destination, lane): self.holder for lane in wanted}
-        return tuple(one if others.isdisjoint(one.lanes) else replace(one, foreign=True) for one in claims)
+        return tuple(claim if others.isdisjoint(claim.lanes) else replace(claim, foreign=True) for claim in claims)
 
     def elsewhere(self, destination: str, lanes: Iterable[int]) -> set[int]:
         """Return those of some lanes that another node had last which is still there."""

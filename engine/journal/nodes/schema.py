@@ -68,7 +68,7 @@ CHANGED: Final = {
 
 
 def _unchecked(table: str, columns: tuple[str, ...]) -> str:
-    changed = " OR ".join(f"NEW.{one} IS DISTINCT FROM OLD.{one}" for one in columns)
+    changed = " OR ".join(f"NEW.{column} IS DISTINCT FROM OLD.{column}" for column in columns)
     return (
         f"CREATE TRIGGER {table}_unchecked BEFORE UPDATE OF {', '.join(columns)} ON {table} FOR EACH ROW "
         f"WHEN (NEW.crc IS NOT DISTINCT FROM OLD.crc AND ({changed})) EXECUTE FUNCTION unchecked()"

@@ -177,7 +177,7 @@ class Patients:
         stored = stored_patient(self._sealing, patient)
         sql = BY_KEY if "|" in stored or stored.startswith(SEALED) else BY_VALUE
         identities = [one for (one,) in self._connection.execute(sql, (stored,)).fetchall()]
-        lanes = (self._connection.execute(LANE, (one,)).fetchone()[0] for one in identities)
+        lanes = (self._connection.execute(LANE, (identity,)).fetchone()[0] for identity in identities)
         return tuple(dict.fromkeys(lanes))
 
     def show(self, lane: int, destinations: Sequence[str], limit: int, before: int = 0) -> Patient:

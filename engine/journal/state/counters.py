@@ -113,8 +113,8 @@ def count_ends(connection: Connection, settlements: Iterable[Settlement]) -> Non
 def notes_of(settlements: Iterable[Settlement]) -> list[tuple[str, int]]:
     """Return the notes of settlements and the codes of their answers, each with its entry."""
     return [
-        (code, one.seq)
-        for one in settlements
-        if one.notes or one.outcomes
-        for code in (*one.notes, *(code for outcome in one.outcomes for code in outcome.codes))
+        (code, settlement.seq)
+        for settlement in settlements
+        if settlement.notes or settlement.outcomes
+        for code in (*settlement.notes, *(code for outcome in settlement.outcomes for code in outcome.codes))
     ]

@@ -100,16 +100,16 @@ class FollowUpEnd:
 def promise(connection: Connection, settlements: Sequence[Settlement]) -> None:
     """Promise the follow-ups that settlements ask for, and let others follow their merges; in their transaction."""
     rows = [
-        (one.destination, each.kind, each.patient, each.visit, to_micros(one.at), one.seq)
-        for one in settlements
-        for each in one.follow_ups
+        (settlement.destination, each.kind, each.patient, each.visit, to_micros(settlement.at), settlement.seq)
+        for settlement in settlements
+        for each in settlement.follow_ups
     ]
     if rows:
         connection.executemany(PROMISE, rows)
     merges = [
         (f"Patient/{known.survivor}", known.destination, f"Patient/{known.logical_id}")
-        for one in settlements
-        for known in one.known
+        for settlement in settlements
+        for known in settlement.known
         if known.survivor
     ]
     if merges:

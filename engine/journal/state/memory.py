@@ -144,8 +144,8 @@ def remember(
 def _remember(connection: Connection, sealing: Sealing | None, settlements: Sequence[Settlement]) -> None:
     known = [
         _known_row(sealing, k.destination, k.system, k.value, k.logical_id, k.status, k.survivor)
-        for one in settlements
-        for k in one.known
+        for settlement in settlements
+        for k in settlement.known
     ]
     owned = [
         _owned_row(sealing, (o.destination, o.resource, o.source), o.slices) for one in settlements for o in one.owned

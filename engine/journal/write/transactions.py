@@ -162,19 +162,19 @@ class Transactions:
         if records:
             # With acts or claims who waits for what may be another one at the end of the batch.
             hand_out = not (acts or claims)
-            recorded = self._recording.record([one.argument for one in records], hand_out=hand_out)
+            recorded = self._recording.record([record.argument for record in records], hand_out=hand_out)
             results.extend((one, result, None) for one, result in zip(records, recorded, strict=True))
             fault.point("F03")
         if intents:
-            self._settling.intend([one.argument for one in intents])
-            results.extend((one, None, None) for one in intents)
+            self._settling.intend([intent.argument for intent in intents])
+            results.extend((intent, None, None) for intent in intents)
         if settlements:
-            counts = self._settling.settle([one.argument for one in settlements])
+            counts = self._settling.settle([settlement.argument for settlement in settlements])
             results.extend((one, count, None) for one, count in zip(settlements, counts, strict=True))
             fault.point("F15")
         results.extend((one, one.argument(self._context), None) for one in (*acts, *notes, *looks))
         if claims:
-            results.extend((one, one.argument(self._claims), None) for one in claims)
+            results.extend((claim, claim.argument(self._claims), None) for claim in claims)
             fault.point("F08")
         return results
 

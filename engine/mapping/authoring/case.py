@@ -126,7 +126,7 @@ def cases_for(cases: Sequence[Case], mapping: MappingSource, channels: Channels 
             return channels[one.on].mapping == mapping.name
         return one.mapping == mapping.name or (not one.mapping and one.message_type in types)
 
-    return [one for one in cases if is_of(one)]
+    return [case for case in cases if is_of(case)]
 
 
 def unreplaced(own: Sequence[Case], shipped: Sequence[Case]) -> list[Case]:
@@ -183,10 +183,10 @@ def _outcome_of(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any
         return {"error": type(error).__name__}
     made = outcome(mapping, message)
     interactions = made.get("interactions") or []
-    kept = {one["keep"]: one for one in interactions if "keep" in one}
-    kept |= {one["attest"]: one for one in interactions if "attest" in one}
+    kept = {interaction["keep"]: interaction for interaction in interactions if "keep" in interaction}
+    kept |= {interaction["attest"]: interaction for interaction in interactions if "attest" in interaction}
     names = [name for name in kept if " " in name]
-    listed = {key: [one for one in interactions if key in one] for key in ("retire", "find")}
+    listed = {key: [interaction for interaction in interactions if key in interaction] for key in ("retire", "find")}
     return {**made, **kept, "refers": names, **listed, **(interactions or [{}])[0]}
 
 
@@ -208,7 +208,7 @@ def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
     unlike: list[str] = []
     for key, wanted in case.expect.items():
         if key == "absent":
-            given = {*found.get("patient", {}), *(one.split()[0] for one in found.get("deletes", ()))}
+            given = {*found.get("patient", {}), *(delete.split()[0] for delete in found.get("deletes", ()))}
             unlike += [f"patient.{name}: expected nothing, found something" for name in _list(wanted) if name in given]
         else:
             unlike += _compare(plain(wanted), plain(found.get(key)), key)
@@ -365,7 +365,7 @@ def _replace(lines: list[str], case: Case, outcome: dict[str, Any]) -> None:
 
 def _chosen(key: str, wanted: Any, outcome: dict[str, Any]) -> Any:
     if key == "absent":
-        given = {*outcome.get(FRAGMENT, {}), *(one.split()[0] for one in outcome.get("deletes", ()))}
+        given = {*outcome.get(FRAGMENT, {}), *(delete.split()[0] for delete in outcome.get("deletes", ()))}
         return [name for name in (wanted if isinstance(wanted, list) else [wanted]) if name not in given]
     if key == FRAGMENT and isinstance(wanted, dict):
         found = outcome.get(FRAGMENT, {})

@@ -171,7 +171,7 @@ class Costs:
 
     def _grouped(self, parent: str) -> set[str]:
         """Return the segments that another file groups under a segment: the OBX of an OBR."""
-        parts = (one.value.get(SEGMENTS) or {} for one in self._documents.resources.values())
+        parts = (resource.value.get(SEGMENTS) or {} for resource in self._documents.resources.values())
         return {name.partition(UNDER)[0] for part in parts for name in part if name.endswith(f"{UNDER}{parent}")}
 
     def _walk(self, value: Any, at: CostContext, cost: Cost, document: Document, path: tuple[Any, ...]) -> None:
@@ -217,9 +217,9 @@ class Costs:
             alternatives = parse_expression(text)
         except ExpressionError:
             return  # a word of the file that is not a line: a note, a code
-        for one in alternatives:
-            self._steps(cost, at, 1 + len(one.stages))
-            for stage in one.stages:
+        for alternative in alternatives:
+            self._steps(cost, at, 1 + len(alternative.stages))
+            for stage in alternative.stages:
                 if isinstance(stage, Guard):
                     cost.note(at, Work(sum(map(len, stage.condition))))
                 else:
@@ -235,7 +235,7 @@ class Costs:
             document, part = self._makers[call.name]
             levels = part.get("levels") or [part]
             cost.note(at, Work(resources=len(levels)))
-            self._walk([one.get(key) for one in levels for key in ("identity", "elements")], at, cost, document, ())
+            self._walk([level.get(key) for level in levels for key in ("identity", "elements")], at, cost, document, ())
         else:
             self._datatype(call.name, at, cost)
 

@@ -110,7 +110,7 @@ def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterat
             elements = list(_bodies(old, new))
             yield from elements
             yield from _plans(
-                name.partition(" #")[0], old, new, {one.path.split(".")[1].lstrip("_") for one in elements}
+                name.partition(" #")[0], old, new, {element.path.split(".")[1].lstrip("_") for element in elements}
             )
 
 
@@ -118,10 +118,10 @@ def _steps(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the interactions by kind and type; the second of a kind is `upsert Patient #2`."""
     steps: dict[str, dict[str, Any]] = {}
     seen: Counter[str] = Counter()
-    for one in made.get("interactions", ()):
-        name = f"{next(iter(one))} {_body(one).get('resourceType', '')}".strip()
+    for interaction in made.get("interactions", ()):
+        name = f"{next(iter(interaction))} {_body(interaction).get('resourceType', '')}".strip()
         seen[name] += 1
-        steps[name if seen[name] == 1 else f"{name} #{seen[name]}"] = one
+        steps[name if seen[name] == 1 else f"{name} #{seen[name]}"] = interaction
     return steps
 
 

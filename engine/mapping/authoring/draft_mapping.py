@@ -57,8 +57,8 @@ def mapping_files(feed: FeedSurvey, source: MappingSource, lost: UnmappedContent
     """Return the lines of each file, by its path below the folder of mappings."""
     codes, own = [one for one in lost.codes if is_shown(one.code)], [path for path in feed.own if path in lost.unread]
     files = {f"{source.name}.yaml": _events(feed, source, codes)}
-    for table in sorted({one.table for one in codes if ships("tables", one.table)} - {CODING_SYSTEMS}):
-        files[f"tables/{table}.yaml"] = _table(source, table, [one for one in codes if one.table == table])
+    for table in sorted({code.table for code in codes if ships("tables", code.table)} - {CODING_SYSTEMS}):
+        files[f"tables/{table}.yaml"] = _table(source, table, [code for code in codes if code.table == table])
     if own and source.name == MAPPINGS[ADT]:
         files["resources/patient.yaml"] = _patient(feed, own)
     return files
@@ -69,12 +69,12 @@ def _events(feed: FeedSurvey, source: MappingSource, codes: Sequence[Code]) -> I
     yield f"# Lines that begin with `# {DECIDE}` say what a person might want; mappings/language.md says how."
     yield f"mapping: {source.name}"
     yield f"extends: shipped/{source.name}"
-    if also := [name for name in ALSO if any(one.field == name for one in feed.authorities)]:
+    if also := [name for name in ALSO if any(authority.field == name for authority in feed.authorities)]:
         counts = ", ".join(f"{name} in {_messages(feed, name)}" for name in also)
         yield f"# {DECIDE} do these numbers identify the patient, too? {counts} messages"
         yield f"# identity: {{from: [{', '.join((IDENTITY, *also))}]}}"
     yield from _resources(feed, source)
-    if strange := [one for one in codes if one.table == CODING_SYSTEMS]:
+    if strange := [code for code in codes if code.table == CODING_SYSTEMS]:
         yield f"# {DECIDE} the URIs of these coding systems; until then the engine makes one of the name"
         yield "# assume:"
         yield from (f"#   {quoted(one.code)}: https://...   # {one.field}, {one.times} times" for one in strange)
@@ -116,8 +116,8 @@ def _table(source: MappingSource, table: str, codes: Iterable[Code]) -> Iterator
     yield f"table: {table}"
     yield f"extends: shipped/{table}"
     yield "# codes:"
-    for one in codes:
-        yield f"#   {quoted(one.code)}: {{code: ..., display: ...}}   # {one.field}, {one.times} times"
+    for code in codes:
+        yield f"#   {quoted(code.code)}: {{code: ..., display: ...}}   # {code.field}, {code.times} times"
 
 
 def _patient(feed: FeedSurvey, own: Sequence[str]) -> Iterator[str]:

@@ -63,8 +63,8 @@ def lines_in_force(documents: Documents, message: Message, roots: Iterable[Trace
         _note(root, asked, rows)
     for document, parts in asked.values():
         yield from _lines(document, message, parts)
-    for name in sorted({str(one[0]) for one in rows}):
-        yield from _lines(documents.tables[name], message, {one[1:] for one in rows if one[0] == name})
+    for name in sorted({str(row[0]) for row in rows}):
+        yield from _lines(documents.tables[name], message, {row[1:] for row in rows if row[0] == name})
 
 
 def _note(node: TracedStep, asked: dict[int, tuple[Document, set[Steps]]], rows: set[Steps]) -> None:

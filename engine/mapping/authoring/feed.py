@@ -210,7 +210,7 @@ class FeedSurvey:
         self.personal |= personal
         self.charsets[Charset(declared_shown(raw), detected_encoding(raw), fault(raw))] += 1
         self._header(message, personal)
-        self.authorities.update({_shown(one, personal) for one in _authorities(message)})
+        self.authorities.update({_shown(authority, personal) for authority in _authorities(message)})
         self._segments(message)
 
     def _header(self, message: Message, personal: set[str]) -> None:
@@ -237,7 +237,7 @@ class FeedSurvey:
                 mark = message.delimiters.component
                 own.setdefault(path, set()).update(kind_of(one.text, mark) for one in segment.repetitions(number))
             if (segment.name, number) in _times():
-                found = (offset_of(str(one.leaf() or "")) for one in segment.repetitions(number))
+                found = (offset_of(str(repetition.leaf() or "")) for repetition in segment.repetitions(number))
                 zones.setdefault(path, set()).update(one for one in found if one is not None)
         self.own.update(own.keys())
         for path, kinds in own.items():
@@ -312,10 +312,10 @@ def _authorities(message: Message) -> Iterator[SeenAuthority]:
         type_ = _identifying().get((segment.name, number))
         if type_ is None:
             continue
-        for one in segment.repetitions(number):
-            if (type_ == "CX" and one.leaf() is None) or one.is_null:
+        for repetition in segment.repetitions(number):
+            if (type_ == "CX" and repetition.leaf() is None) or repetition.is_null:
                 continue
-            authority = _authority(one, path, type_)
+            authority = _authority(repetition, path, type_)
             if type_ == "CX" or authority.namespace or authority.universal:
                 yield authority
 
@@ -336,8 +336,8 @@ def _personal(message: Message) -> Iterator[str]:
     """Yield names and numbers of people in a message, in lower case; without initials, which may be codes."""
     for segment, number, _path in _valued(message):
         last = _people().get((segment.name, number), 0)
-        for one in segment.repetitions(number) if last else ():
-            for leaf in (leaf for component in range(1, last + 1) for leaf in one.subcomponents(component)):
+        for repetition in segment.repetitions(number) if last else ():
+            for leaf in (leaf for component in range(1, last + 1) for leaf in repetition.subcomponents(component)):
                 if isinstance(leaf, str) and len(leaf) >= SHORTEST:
                     yield leaf.casefold()
 

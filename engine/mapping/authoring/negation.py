@@ -129,8 +129,8 @@ class Negations:
                 negative = term.unlike if not place.of_messages else term.unlike or (term.negated and term.values)
                 if not negative or name == EVENT or name in settled | valued or name == str(place.head):
                     continue
-                events = [one for one in place.events if _is_asked(group, one)]
-                lacking = [one for one in events if not self._has(one, term.source, place.at_hand)]
+                events = [event for event in place.events if _is_asked(group, event)]
+                lacking = [event for event in events if not self._has(event, term.source, place.at_hand)]
                 if lacking:
                     yield _words(term, sorted(lacking), of_any=len(lacking) == len(self._rules))
 

@@ -53,7 +53,7 @@ def outcome(mapping: Mapping, message: Message) -> JsonObject:
     except MappingError as error:
         return {**result, "error": f"{error.reason} {error.location}".strip()}
     result["warnings"] = list(plan.warnings)
-    result["interactions"] = [OF_TYPE[type(one)](one) for one in plan.interactions]
+    result["interactions"] = [OF_TYPE[type(interaction)](interaction) for interaction in plan.interactions]
     return result
 
 
@@ -162,7 +162,7 @@ def _attested(one: Attest) -> JsonObject:
 
 
 def _keys(identities: Iterable[Identity]) -> list[str]:
-    return [lane_key(one) for one in identities]
+    return [lane_key(identity) for identity in identities]
 
 
 def _record(record: PatientRecord) -> JsonObject:

@@ -90,7 +90,7 @@ class Survey:
         return set(FUNCTIONS[read.function].reads if read.function in FUNCTIONS else ()) or {EVERYTHING}
 
     def _read_types(self, trace: Trace, documents: Documents) -> None:
-        named = [*documents.datatypes.items(), *(one for one in documents.resources.items() if FROM in one[1].value)]
+        named = [*documents.datatypes.items(), *(item for item in documents.resources.items() if FROM in item[1].value)]
         files = {id(document): name for name, document in named}
         for read in trace.reads:
             name = files.get(id(read.scope.document))

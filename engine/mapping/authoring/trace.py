@@ -135,7 +135,7 @@ class Trace:
                 node.asked, node.raw = True, shown(value)
             before, warned = len(node.rows), len(reading.warnings)
             made = apply(value, reading)
-            if any(one.startswith(UNMAPPED_CODE) for one in reading.warnings[warned:]):
+            if any(warning.startswith(UNMAPPED_CODE) for warning in reading.warnings[warned:]):
                 node.rows[before:] = [replace(row, unmapped=row.key is None) for row in node.rows[before:]]
             key = (name, node.scope.document.source.file, node.scope.path, str(shown(value)))
             if len(node.rows) > before:

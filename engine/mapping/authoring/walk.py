@@ -263,7 +263,7 @@ class TraceWalk:
         path = node.scope.path
         key = (self.record, resource, f"{at.source} {at.segment}", path[1] if path[0] in PARTS else 0)
         if node.value is not None and key not in self.instances:
-            self.instances[key] = sum(one[1] == resource for one in self.instances) + 1
+            self.instances[key] = sum(instance[1] == resource for instance in self.instances) + 1
         return _numbered(resource, self.instances.get(key, 1))
 
 

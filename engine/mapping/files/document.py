@@ -136,7 +136,7 @@ class Problems:
 
     def of(self, documents: Iterable[Document]) -> None:
         """Set the files that the problems are in: one of the site's own is the cause of a problem in a shipped one."""
-        self._own = [one for one in documents if not one.ships]
+        self._own = [document for document in documents if not document.ships]
 
     def add(self, document: Document, path: tuple[Key, ...], found: str, expected: str) -> None:
         """Note one problem; a problem in a shipped file is noted in the site's own file that causes it."""

@@ -75,7 +75,7 @@ def misshapen(value: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
     for pattern, kinds in (EVENT_TABLE if "mapping" in value else BELOW).items():
         for path, part in _parts(value, pattern.split("."), ()):
             if part is not None and not isinstance(part, kinds):
-                yield path, _kind_in_words(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
+                yield path, _kind_in_words(part), f"expected {' or '.join(KINDS[kind] for kind in kinds)}"
 
 
 def without(value: dict[str, Any], path: tuple[str | int, ...]) -> None:
@@ -111,7 +111,7 @@ def _at_the_top(value: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...
         if part is None:
             continue
         if not isinstance(part, kinds):
-            yield (key,), _kind_in_words(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
+            yield (key,), _kind_in_words(part), f"expected {' or '.join(KINDS[kind] for kind in kinds)}"
         elif key in WITHIN:
             inner: Any = value[key]
             parts: Iterable[tuple[Any, Any]] = inner.items() if isinstance(inner, dict) else enumerate(inner)

@@ -44,7 +44,7 @@ TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", 
 
 def _each_once(items: Any, _: MessageReading) -> Any:
     """Return extensions without duplicates: a race that is sent twice becomes one."""
-    return list({repr(one): one for one in items}.values()) if isinstance(items, list) else items
+    return list({repr(item): item for item in items}.values()) if isinstance(items, list) else items
 
 
 class Compiler(ExpressionCompiler):

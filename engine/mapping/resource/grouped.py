@@ -90,7 +90,7 @@ class GroupedListing(Listing):
                 if member.changes != firsts[identity].changes:
                     reading.warnings.append(f"{LISTED_TWICE} {rules.segment}")
                 continue
-            said = {one[:2] for one in member.changes}
+            said = {change[:2] for change in member.changes}
             changes = member.changes
             if member.refers:
                 if place.suffix not in named:
@@ -132,7 +132,7 @@ class GroupedListing(Listing):
     def _member(self, bare: MessageReading, place: GroupSegment, reading: MessageReading) -> Member:
         """Return the member of a segment; MappingError if its key is not unique, or a required part is missing."""
         member = self._read(at_hand(bare, place.held), (place.segment,))
-        lacks = member.nothing or any(one.startswith(NOT_WHOLE) for one in member.warnings)
+        lacks = member.nothing or any(warning.startswith(NOT_WHOLE) for warning in member.warnings)
         if lacks if not member.key else not member.key[0]:
             raise MappingError(NOT_WHOLE, place.name)
         reading.warnings += member.warnings

@@ -134,7 +134,7 @@ def _first(segments: list[Segment], reading: MessageReading) -> Segment:
     number = TEXTS.get(first.name)
     if number is None or len(segments) == 1:
         return first
-    texts = [text for one in segments if (text := one.field(number))]
+    texts = [text for segment in segments if (text := segment.field(number))]
     cut = reading.message.dialect.delimiters.field
     fields = [*first.text.split(cut), *[""] * number][: number + 1]
     fields[number] = reading.repeat.join(texts)

@@ -132,7 +132,7 @@ class Listing:
     ) -> None:
         self.rules = rules
         self._slices = SliceReader(writers, most=MAX_SLICES, always=True)
-        self._ends = any(one.element.endswith(".end") for writer in writers for one in deletions(writer))
+        self._ends = any(deletion.element.endswith(".end") for writer in writers for deletion in deletions(writer))
         self._identifiers = Memo(identifiers.depends, identifiers.read, MAX_SLICES) if identifiers.depends.own else None
         self._base = base
         own = {rules.segment, *rules.with_}
@@ -155,7 +155,7 @@ class Listing:
             segments = not_under(reading, rules.segment, rules.parents)
         if not segments:
             return []
-        groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(one,) for one in segments]
+        groups = _groups(reading, rules.segment, rules.with_) if rules.with_ else [(segment,) for segment in segments]
         system, (members,), elsewhere = self._system(reading), self._members.of(reading), self._elsewhere.key(reading)
         kept: dict[Identity, Keep | None] = {}
         needed: dict[str, Needed] = {}

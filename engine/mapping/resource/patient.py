@@ -82,7 +82,7 @@ def _not_carried(found: Sequence[MessageIdentifier], identifiers: Sequence[Any],
     A record is found by its identifiers: without these, the next message would create it again.
     """
     further = [one for one in found if one.place in named] if named else []
-    carried = {(one.get("system"), one.get("value")) for one in identifiers} if further else set()
+    carried = {(identifier.get("system"), identifier.get("value")) for identifier in identifiers} if further else set()
     return [
         {"type": {"coding": [{"system": NUMBER_TYPE, "code": one.type_}]}, **one.identity._asdict()}
         for one in further

@@ -118,7 +118,7 @@ class Referred:
         if len(values) == 1 and self.identifiers.placeholder(last):
             reading.warn("placeholder-identifier")
             return None
-        texts = [one for one in values if isinstance(one, str)]
+        texts = [value for value in values if isinstance(value, str)]
         type_ = level.type_(cells, reading)
         kind = type_ if isinstance(type_, str) else self.type_.lower()
         parts = ([step(cells, reading) or "" for step in steps] for steps in level.authorities)
@@ -191,7 +191,7 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str, *
     texts = given if isinstance(given, list) else [given]
     if not texts:
         compiler.problem(at, "no value", "say which component identifies it, such as XCN.1")
-    steps = tuple(compiler.expression(one, at.at("value"), TEXT).step for one in texts)
+    steps = tuple(compiler.expression(text, at.at("value"), TEXT).step for text in texts)
     display = identity.get("display")
     return ReferredResource(
         steps,

@@ -165,7 +165,7 @@ class ResourceMapping:
         """True if the segments at hand name the resource by a number of its own type, not of a substitute type."""
         numbers = self.numbers
         own = {number.type_ for number in numbers.keys}
-        return bool(self._read(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
+        return bool(self._read(reading, tuple(key for key in (*numbers.keys, *numbers.others) if key.type_ in own)))
 
     def _changes(self, reading: MessageReading) -> tuple[tuple[ElementChange, ...], dict[str, Needed]]:
         changes: list[ElementChange] = []

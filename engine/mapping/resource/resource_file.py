@@ -168,8 +168,8 @@ def _cleared(record: ResourceRecord, clears: Sequence[str], verb: Verb) -> Resou
     """
     if not clears:
         return record
-    said = {(one.element, one.slice) for one in record.changes if one.items and verb is not Verb.CANCEL}
+    said = {(change.element, change.slice) for change in record.changes if change.items and verb is not Verb.CANCEL}
     named = {(element, rest.removesuffix(")")) for element, _, rest in (text.partition("(") for text in clears) if rest}
     gone = {key: ElementChange(*key, (), many=True) for key in sorted(named - said)}
-    kept = [one for one in record.changes if (one.element, one.slice) not in gone]
+    kept = [change for change in record.changes if (change.element, change.slice) not in gone]
     return record._replace(changes=(*kept, *gone.values())) if gone else record

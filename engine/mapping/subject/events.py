@@ -53,8 +53,8 @@ class Act(NamedTuple):
 def parted(given: Any) -> tuple[list[Any], list[str]]:
     """Split `do` into the actions on the patient and the acts on other resources."""
     texts = given if isinstance(given, list) else [given]
-    patient = [one for one in texts if str(one).rpartition(" ")[2] in PATIENTS]
-    return patient, [str(one) for one in texts if one not in patient]
+    patient = [text for text in texts if str(text).rpartition(" ")[2] in PATIENTS]
+    return patient, [str(text) for text in texts if text not in patient]
 
 
 def identity_acts(texts: list[str]) -> list[str]:
@@ -231,7 +231,7 @@ def assumed(
     table = tables.get(SYSTEMS)
     if not events.assume or table is None:
         return tables
-    known = {one.code.rpartition("/")[2].casefold(): one.code for one in table.codes.values() if one}
+    known = {code.code.rpartition("/")[2].casefold(): code.code for code in table.codes.values() if code}
     known |= {name.casefold(): one.code for name, one in table.codes.items() if one}
     found: dict[str, TargetCode] = {}
     for name, meant in events.assume.items():
@@ -260,10 +260,10 @@ def _undone(given: list[Any], others: list[str], actions: set[EventAction]) -> t
         return f"found {given[0]!r}", nearest(str(given[0]), actions, GUIDE)
     if given:
         return "found " + " and ".join(map(repr, given)), "say once what is done with the patient"
-    near = next((one for one in others if one.lower() in actions), "")
+    near = next((other for other in others if other.lower() in actions), "")
     if near or not others:
         return f"found {near!r}", nearest(near.lower(), actions, GUIDE)
-    doubtful = next((one for one in others if get_close_matches(one, actions, n=1, cutoff=0.8)), "")
+    doubtful = next((other for other in others if get_close_matches(other, actions, n=1, cutoff=0.8)), "")
     if doubtful:
         return f"found {doubtful!r}", nearest(doubtful, actions, GUIDE)
     return f"found {others[0]!r} alone", "say what is done with the patient as well: [update patient, ...]"

@@ -75,7 +75,7 @@ def alternatives(value: Any) -> list[Alternative]:
     if isinstance(value, dict):
         return alternatives(value.get("first"))
     if isinstance(value, list):
-        return [one for part in value for one in alternatives(part)]
+        return [alternative for part in value for alternative in alternatives(part)]
     try:
         return list(parse_expression(value)) if isinstance(value, str) else []
     except ExpressionError:
@@ -84,7 +84,7 @@ def alternatives(value: Any) -> list[Alternative]:
 
 def _read(value: Any) -> set[str]:
     """Return the fields that a value is read from."""
-    heads = [one.head for one in alternatives(value)]
+    heads = [alternative.head for alternative in alternatives(value)]
     return {f"{one.segment}-{one.field}" for one in heads if isinstance(one, SegmentPath)}
 
 
@@ -96,7 +96,7 @@ def check_identity_values(
     patient: Document, datatypes: Mapping[str, Document], rules: IdentityRules, problems: Problems
 ) -> None:
     """Note each line that writes another value of an identity than the searched one."""
-    fields = {*rules.fields, *rules.named, *(MERGED[one] for one in rules.fields if one in MERGED)}
+    fields = {*rules.fields, *rules.named, *(MERGED[field] for field in rules.fields if field in MERGED)}
     reported: set[tuple[str, tuple[Key, ...]]] = set()
     for document, path, source, parts, _ in identity_entries(patient, datatypes, fields):
         wrong, at = _value_changed(parts.get(VALUE)), (*path, VALUE)
@@ -109,7 +109,7 @@ def check_identity_values(
 
 def _value_changed(value: Any) -> str:
     """Return the alternative that does not write the number itself; empty if all do."""
-    return next((str(one) for one in alternatives(value) if not _is_as_it_came(one)), "")
+    return next((str(alternative) for alternative in alternatives(value) if not _is_as_it_came(alternative)), "")
 
 
 def _is_as_it_came(one: Alternative) -> bool:
@@ -135,7 +135,7 @@ def changed_systems(documents: Documents, setting: Setting, channel: str) -> Ite
     if patient is None:
         return
     rules = make_event_table(documents.events, Problems()).identity
-    fields = {*rules.fields, *(MERGED[one] for one in rules.fields if one in MERGED)}
+    fields = {*rules.fields, *(MERGED[field] for field in rules.fields if field in MERGED)}
     reported: set[tuple[str, Place]] = set()
     for entry in identity_entries(patient, documents.datatypes, fields):
         wrong, at = _changed(entry, rules, setting), (entry.document.name, entry.path)
@@ -158,14 +158,14 @@ def _changed(entry: IdentityTemplate, rules: IdentityRules, setting: Setting) ->
     narrowed = bool(around) or _selected(entry, lambda head: head.where > 0)
     if _selected(entry, lambda head: head.where == TYPE and head.equals in rules.not_identity):
         return ""
-    for one in alternatives(entry.parts.get(SYSTEM)):
-        own = [stage for stage in one.stages if isinstance(stage, Guard)]
+    for alternative in alternatives(entry.parts.get(SYSTEM)):
+        own = [stage for stage in alternative.stages if isinstance(stage, Guard)]
         identity = not any(_of_no_identity(guard, entry.source, rules) for guard in (*around, *own))
-        constant = _constant(one)
+        constant = _constant(alternative)
         if constant and identity and not _is_searched(constant, setting, narrowed=narrowed or bool(own)):
             return constant
         if not own and (
-            constant or AS_SEARCHED in {stage.name for stage in one.stages if isinstance(stage, FunctionCall)}
+            constant or AS_SEARCHED in {stage.name for stage in alternative.stages if isinstance(stage, FunctionCall)}
         ):
             break  # the rest is never reached
         narrowed = True
@@ -204,7 +204,7 @@ def _condition(text: Any) -> Condition:
 
 def _selected(entry: IdentityTemplate, holds: Callable[[SegmentPath], bool]) -> bool:
     """True if each path to the number selects its repetition (`PID-3[CX.5=SS].1`) by a predicate that `holds`."""
-    heads = [one.head for one in alternatives(entry.parts.get(VALUE))]
+    heads = [alternative.head for alternative in alternatives(entry.parts.get(VALUE))]
     paths = [head for head in heads if isinstance(head, SegmentPath)]
     return bool(paths) and all(map(holds, paths))
 

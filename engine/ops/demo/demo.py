@@ -96,7 +96,7 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
             await engine.stop()
     finally:
         await service.stop()
-    return days.good and all(one.as_expected for one in results)
+    return days.good and all(result.as_expected for result in results)
 
 
 async def _start_service(folder: Path, environment: dict[str, str]) -> Child:
@@ -131,16 +131,16 @@ def _progress(result: FeedResult) -> None:
 
 
 def _report(results: list[FeedResult], days: Days, *, as_json: bool) -> None:
-    good = sum(one.as_expected for one in results)
+    good = sum(result.as_expected for result in results)
     if as_json:
-        rows = [one.as_row() for one in results]
+        rows = [result.as_row() for result in results]
         whole = {"messages": rows, "as_expected": good, "of": len(results), "days": days.as_row()}
         typer.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     console = output()
     counts: dict[tuple[str, str], int] = {}
-    for one in results:
-        counts[one.ack, one.outcome] = counts.get((one.ack, one.outcome), 0) + 1
+    for result in results:
+        counts[result.ack, result.outcome] = counts.get((result.ack, result.outcome), 0) + 1
     console.print()
     console.print(table(("ACK", "Ended", "Messages #"), ((*key, count) for key, count in sorted(counts.items()))))
     console.print(cell(f"{good} of {len(results)} as expected", POSITIVE if good == len(results) else NEGATIVE))

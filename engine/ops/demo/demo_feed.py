@@ -114,8 +114,8 @@ def _entry_differences(expected: Expectation, entry: Entry | None) -> list[str]:
         found.append(f"ended {entry.state} {entry.reason}, expected {expected.outcome}")
     if expected.reason and entry.reason != expected.reason:
         found.append(f"reason {entry.reason}, expected {expected.reason}")
-    words = {entry.reason, *entry.flags, *(note for one in entry.deliveries for note in one.notes)}
-    words |= {one.reason for one in entry.deliveries}
+    words = {entry.reason, *entry.flags, *(note for delivery in entry.deliveries for note in delivery.notes)}
+    words |= {delivery.reason for delivery in entry.deliveries}
     return found + [f"not told: {word}" for word in (*expected.notes, *expected.flags) if word not in words]
 
 

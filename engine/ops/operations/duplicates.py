@@ -134,7 +134,7 @@ def _check(folder: Path, entry: int) -> None:
     """UsageError for an entry that bears no such note, UnknownEntryError for one that is not there."""
     with Reader(folder) as reader:
         view = reader.show(entry)
-    if not any(POSSIBLE in one.notes for one in view.deliveries):
+    if not any(POSSIBLE in delivery.notes for delivery in view.deliveries):
         raise UsageError(f"entry {entry} made no possible duplicate: `duplicates list` shows those that did")
 
 

@@ -253,7 +253,7 @@ class ListMatches(OfEntry, Operation[Matches]):
             entry=self.entry,
             destination=asked.destination,
             reason=asked.reason,
-            identities=tuple("|".join(one) for one in asked.question.identities),
+            identities=tuple("|".join(identity) for identity in asked.question.identities),
             matches=_matches(asked.question),
             next_step=SETTLED[asked.question.left].format(seq=self.entry) if asked.settled else "",
         )
@@ -307,19 +307,19 @@ def check_reason(reason: str, what: str, option: str = "--reason") -> None:
 
 def _matches(question: PatientQuestion) -> tuple[Match, ...]:
     found = []
-    for one in question.matches:
-        who = person(one.body)
+    for match in question.matches:
+        who = person(match.body)
         found.append(
             Match(
-                patient=one.logical_id,
-                active=one.body.get("active") is not False,
-                merged=bool(replaced_by(one.body)),
+                patient=match.logical_id,
+                active=match.body.get("active") is not False,
+                merged=bool(replaced_by(match.body)),
                 name=f"{who.family}, {who.given}".strip(", "),
                 birthDate=who.birth_date,
                 gender=who.gender,
-                identifiers=tuple("|".join(number) for number in current_numbers(one.body)),
-                carries=tuple("|".join(number) for number in question.identities if carries(one.body, number)),
-                links=tuple(links_of(one.body)),
+                identifiers=tuple("|".join(number) for number in current_numbers(match.body)),
+                carries=tuple("|".join(number) for number in question.identities if carries(match.body, number)),
+                links=tuple(links_of(match.body)),
             )
         )
     return tuple(found)

@@ -179,7 +179,7 @@ def number(least: int = 0, most: int = LARGEST) -> BeforeValidator:
 def bounds_of(field: FieldInfo) -> tuple[int, int] | None:
     """Return the bounds of a field that `number` reads; None of any other."""
     readers = (one.func for one in field.metadata if isinstance(one, BeforeValidator) and isinstance(one.func, partial))
-    found = next((one.keywords for one in readers if one.func is _number), None)
+    found = next((reader.keywords for reader in readers if reader.func is _number), None)
     return (found["least"], found["most"]) if found else None
 
 

@@ -16,7 +16,7 @@ from engine.journal.read.wording import Phrases
 from engine.ops.operations.fields import Count, EntryNumbers, Patient, ReasonCode, Since, StateName, Text, Until, Word
 from engine.ops.operations.operation import Request
 
-FILTERS: Final = frozenset(one.name for one in dataclasses.fields(Filters))
+FILTERS: Final = frozenset(field.name for field in dataclasses.fields(Filters))
 
 
 class EntryFilter(Request):

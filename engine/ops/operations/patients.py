@@ -74,11 +74,11 @@ class ShowPatient(Operation[PatientView]):
             lane=found.lane,
             name=who.name,
             born=who.born,
-            numbers=tuple(_number(one, identities.get(one.stored), known) for one in found.numbers),
+            numbers=tuple(_number(number, identities.get(number.stored), known) for number in found.numbers),
             crowded=found.more,
             merges=tuple(
-                MergeView.of(one, source=keys.get(one.source, ""), survivor=keys.get(one.survivor, ""))
-                for one in found.merges
+                MergeView.of(merge, source=keys.get(merge.source, ""), survivor=keys.get(merge.survivor, ""))
+                for merge in found.merges
             ),
             held=tuple(map(HeldOf.of, found.held)),
             destinations=tuple(
@@ -101,7 +101,7 @@ class ShowPatient(Operation[PatientView]):
                 raise UsageError(f"entry {self.entry} names nobody of lane {lane}: {', '.join(map(str, lanes))}")
             others = [reader.show(one, (), 1) for one in lanes if one != lane]
             found = reader.show(lane, destinations, self.limit, self.before)
-        return found, tuple(_other(folder, one, charsets) for one in others)
+        return found, tuple(_other(folder, other, charsets) for other in others)
 
 
 class NameEntries(ReadingMessages[list[Named]]):
@@ -145,7 +145,7 @@ def _newest(folder: Path, found: Found, charsets: Mapping[str, str]) -> Named:
 
 
 def _known(folder: Path, destinations: Sequence[str], identities: Sequence[Identity]) -> dict[Identity, list[NumberAt]]:
-    found: dict[Identity, list[NumberAt]] = {one: [] for one in identities}
+    found: dict[Identity, list[NumberAt]] = {identity: [] for identity in identities}
     with patients(folder) as reader:
         for name in destinations:
             for one in reader.known(name, identities):
@@ -167,7 +167,7 @@ def identity_of(key: str) -> Identity:
 
 async def keys_of(engine: Engine, found: Found) -> dict[str, str]:
     """Return the numbers by what they are stored as; of a sealed journal those that the newest messages name."""
-    keys = {one.stored: one.key for one in found.numbers if one.key}
+    keys = {number.stored: number.key for number in found.numbers if number.key}
     if len(keys) == len(found.numbers):
         return keys
     named_there: set[str] = set()
@@ -177,7 +177,7 @@ async def keys_of(engine: Engine, found: Found) -> dict[str, str]:
             view = await engine.entry_operations.entry(row.seq)
             entry = judge_bytes(view.raw, view, feed)[1] if feed else None
             named_there |= {key for group in (entry.patients if entry else ()) for key in group}
-    wanted = {one.stored for one in found.numbers}
+    wanted = {number.stored for number in found.numbers}
     with patients(engine.files.data) as reader:
         opened = {reader.stored(key): key for key in sorted(named_there)}
     return keys | {stored: key for stored, key in opened.items() if stored in wanted}

@@ -83,4 +83,4 @@ class Bench:
 
 def problems_of(site: MappingSite, problems: tuple[Problem, ...]) -> list[JsonObject]:
     """Return problems with files by their names below the mapping folders."""
-    return [{**one._asdict(), "file": site.name(one.file)} for one in problems]
+    return [{**problem._asdict(), "file": site.name(problem.file)} for problem in problems]

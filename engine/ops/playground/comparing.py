@@ -45,7 +45,7 @@ def tested(bench: Bench, question: BenchRequest) -> JsonObject:
         "cases": len(cases),
         "failed": _shown(site, failed_cases(cases, source)),
         "shipped": len(others),
-        "changed": _shown(site, [one for one in run_cases(others, source) if one.differences]),
+        "changed": _shown(site, [run_case for run_case in run_cases(others, source) if run_case.differences]),
         "lost": list(_lost(question, source, [*cases, *others])),
     }
 

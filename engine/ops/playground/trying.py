@@ -39,7 +39,7 @@ def tried(bench: Bench, question: BenchRequest, text: str) -> JsonObject:
     made: JsonObject = {}
     try:
         message = read_message(written(text, question.channel.charset), question.channel)
-        made["segments"] = [one.model_dump() for one in segments_of(message, question.channel.version)]
+        made["segments"] = [segment.model_dump() for segment in segments_of(message, question.channel.version)]
     except MessageError as error:
         made["error"] = str(error)
     try:
@@ -59,7 +59,7 @@ def _explained(site: MappingSite, watched: Any, message: Message) -> JsonObject:
     ended = by_channel and not held["send_to"]
     evidence = [one for one in found.evidence if one.made is not None]
     shown = evidence[:MOST_ELEMENTS]
-    bodies = [(words_of(one), _body(one)) for one in outcome.get("interactions", ())]
+    bodies = [(words_of(interaction), _body(interaction)) for interaction in outcome.get("interactions", ())]
     seen: dict[str, int] = {}
     return {
         "event": message.trigger,

@@ -48,7 +48,7 @@ def takes_entries(
 
     def requests(given: Mapping[str, object]) -> list[E]:
         entries = cast("list[int]", given["entry"])
-        return [operation.parse({**given, "entry": one}) for one in sorted(set(entries))]
+        return [operation.parse({**given, "entry": entry}) for entry in sorted(set(entries))]
 
     def decorate(command: Callable[Concatenate[Sequence[E], ...], None]) -> Callable[..., None]:
         return _with_options(command, _parameters(operation, {**written, "entry": ENTRIES}), requests)

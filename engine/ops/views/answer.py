@@ -88,7 +88,7 @@ class Answer(BaseModel):
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
+    return tuple(field.name for field in fields(kind))
 
 
 def unmarked(answer: object) -> Iterator[str]:

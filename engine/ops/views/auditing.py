@@ -139,5 +139,5 @@ def verified(folder: Path, anchors: Path | None = None, key: Ed25519PublicKey | 
     witnesses, faults = checked(found, key) if key is not None else ([], list[AuditFault]())
     with AuditReader(folder) as reader:
         proof = reader.verify(witnesses)
-    anchored_to = max((one.seq for one in witnesses), default=0)
+    anchored_to = max((witness.seq for witness in witnesses), default=0)
     return Proof.of(proof, anchors=len(found), anchored_to=anchored_to, faults=(*proof.faults, *faults))

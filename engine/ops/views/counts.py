@@ -250,9 +250,9 @@ def _width(since: datetime, until: datetime, points: int) -> int:
 def _series(counts: Iterable[Counted], at: list[datetime], key: Callable[[Counted], K]) -> dict[K, list[int]]:
     places = {moment: place for place, moment in enumerate(at)}
     found: dict[K, list[int]] = defaultdict(lambda: [0] * len(at))
-    for one in counts:
-        if (place := places.get(one.at)) is not None:
-            found[key(one)][place] += one.times
+    for count in counts:
+        if (place := places.get(count.at)) is not None:
+            found[key(count)][place] += count.times
     return found
 
 

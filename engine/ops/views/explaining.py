@@ -99,7 +99,7 @@ def explained(
         made["nearest"] = "" if rules else nearest(element, found.elements())
     if not element and not field:
         made["unread"] = [unread._asdict() for unread in survey.unread(message)]
-        made["conditions"] = [asdict(one) for one in found.conditions]
+        made["conditions"] = [asdict(condition) for condition in found.conditions]
         made["lines"] = [
             {**one._asdict(), "read": [{"source": source, "raw": raw} for source, raw in one.read]}
             for one in found.lines

@@ -182,7 +182,7 @@ def record(stored: ServerResource) -> Record:
         gender=who.gender,
         died=_text(body.get("deceasedDateTime")) or ("yes" if body.get("deceasedBoolean") is True else ""),
         address=next(filter(None, map(_address, _objects(body, "address"))), ""),
-        phone=next((_text(one.get("value")) for one in _objects(body, "telecom")), ""),
+        phone=next((_text(telecom.get("value")) for telecom in _objects(body, "telecom")), ""),
         numbers=tuple(_numbers(body)),
         links=tuple(links_of(body)),
     )
@@ -191,7 +191,7 @@ def record(stored: ServerResource) -> Record:
 def links_of(body: Body) -> Iterator[RecordLink]:
     """Yield the links of a Patient to others."""
     for kind in KINDS:
-        yield from (RecordLink(kind=kind, patient=one) for one in links(dict(body), kind))
+        yield from (RecordLink(kind=kind, patient=link) for link in links(dict(body), kind))
 
 
 def _visit(stored: ServerResource) -> Visit:
@@ -205,7 +205,7 @@ def _visit(stored: ServerResource) -> Visit:
         kind=_text(kind.get("display")) or _text(kind.get("code")),
         start=_text(period.get("start")),
         end=_text(period.get("end")),
-        place=next((_text(_object(one.get("location")).get("display")) for one in places), ""),
+        place=next((_text(_object(place.get("location")).get("display")) for place in places), ""),
     )
 
 

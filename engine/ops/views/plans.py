@@ -20,7 +20,7 @@ def failed_cases(
     """
     made = run_cases(cases, mapping, channels)
     results = (one._replace(differences=(*one.differences, *invalid(one.found))) for one in made)
-    return [one for one in results if one.differences]
+    return [result for result in results if result.differences]
 
 
 def invalid(made: Mapping[str, AnyJson]) -> list[str]:
@@ -29,7 +29,7 @@ def invalid(made: Mapping[str, AnyJson]) -> list[str]:
     whole = [one for one in found if "attest" in one or one.get("if_absent", "create").startswith("create")]
     bodies = [body for one in whole if (body := one.get("patient") or one.get("resource"))]
     defects = (one for body in bodies for one in second_opinion(body, FhirVersion.R4))
-    return [f"{one.path}: {one.text} (fhir.resources)" for one in defects]
+    return [f"{defect.path}: {defect.text} (fhir.resources)" for defect in defects]
 
 
 # The name of an interaction in JSON, and what belongs to it; how that is joined, where not by its own name.

@@ -76,7 +76,7 @@ def facts(folder: Path, seq: int) -> EntryFacts:
         **dict(row_facts(Row.of(view.row))),
         timing=_timing(view),
         lineage=LineageFacts.of(view, replays=tuple(map(_replay, replays))),
-        deliveries=tuple(_unexplained(_delivery(one)) for one in view.deliveries),
+        deliveries=tuple(_unexplained(_delivery(delivery)) for delivery in view.deliveries),
     )
 
 

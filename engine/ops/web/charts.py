@@ -55,7 +55,7 @@ class LineChart:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to draw yet."""
-        return not any(one.path for one in self.lines)
+        return not any(line.path for line in self.lines)
 
 
 def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str, Values]) -> LineChart:

@@ -112,18 +112,18 @@ def strip(
     alerts: Sequence[AlertView],
 ) -> list[Box]:
     """Return the boxes from left to right; alerts that somebody has acknowledged colour nothing."""
-    fresh = [one for one in alerts if not one.acknowledged_at]
+    fresh = [alert for alert in alerts if not alert.acknowledged_at]
     return [
         _senders(channels, fresh),
         _channels(channels, counts, fresh),
         _waiting(counts, fresh),
-        *(_destination(one, fresh) for one in destinations),
+        *(_destination(destination, fresh) for destination in destinations),
     ]
 
 
 def _senders(channels: Sequence[ChannelView], alerts: Iterable[AlertView]) -> Box:
     here = _at("senders", alerts)
-    connections = sum(one.connections for one in channels)
+    connections = sum(channel.connections for channel in channels)
     lonely = [one.channel for one in channels if one.state == "listening" and one.port and not one.connections]
     said = f"{number(connections)} connected"
     without = f"none at {', '.join(lonely)}" if lonely and connections else ""
@@ -133,8 +133,8 @@ def _senders(channels: Sequence[ChannelView], alerts: Iterable[AlertView]) -> Bo
 
 def _channels(channels: Sequence[ChannelView], counts: Counts, alerts: Iterable[AlertView]) -> Box:
     here = _at("channels", alerts)
-    closed = [one.channel for one in channels if one.state == "closed"]
-    stopped = [one.channel for one in channels if one.state == "stopped"]
+    closed = [channel.channel for channel in channels if channel.state == "closed"]
+    stopped = [channel.channel for channel in channels if channel.state == "stopped"]
     received = sum(one["received"] for one in counts.received.values())
     refused = sum(one["refused"] for one in counts.received.values())
     lines = [f"{number(received)} in the last hour"]
@@ -149,7 +149,7 @@ def _channels(channels: Sequence[ChannelView], counts: Counts, alerts: Iterable[
 def _waiting(counts: Counts, alerts: Iterable[AlertView]) -> Box:
     here = _at("waiting", alerts)
     queues = counts.queues.values()
-    held, waiting = sum(one.held for one in queues), sum(one.unfinished - one.held for one in queues)
+    held, waiting = sum(queue.held for queue in queues), sum(queue.unfinished - queue.held for queue in queues)
     lines = [f"{number(held)} held"] if held else []
     kind = _kind(here, "warn" if held else "good")
     return Box("Waiting", "/lanes", kind, f"{number(waiting)} waiting", tuple(lines), here)
@@ -166,15 +166,15 @@ def _destination(one: DestinationView, alerts: Iterable[AlertView]) -> Box:
 
 
 def _at(stage: str, alerts: Iterable[AlertView]) -> tuple[AlertView, ...]:
-    return tuple(one for one in alerts if one.kind in STAGES[stage])
+    return tuple(alert for alert in alerts if alert.kind in STAGES[stage])
 
 
 def _kind(alerts: Sequence[AlertView], otherwise: str) -> str:
     """Return how a box is drawn: by the gravest of its alerts; by one that can wait as if it had none."""
-    found = {severity(one) for one in alerts}
+    found = {severity(alert) for alert in alerts}
     return "bad" if "bad" in found else "warn" if "warn" in found else otherwise
 
 
 def troubles(boxes: Iterable[Box]) -> Iterator[Box]:
     """Yield the boxes of destinations that take nothing: what is said first of all."""
-    return (one for one in boxes if one.does)
+    return (box for box in boxes if box.does)

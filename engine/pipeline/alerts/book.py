@@ -44,7 +44,7 @@ def combined(said: Iterable[NodeCondition]) -> Iterator[AlertCondition]:
     """Yield what nodes say together: something is wrong where one says so, or all for what must happen at one only."""
     for (kind, subject), found in groupby(said, key=lambda one: (one.kind, one.subject)):
         nodes = tuple(found)
-        wrong = [one for one in nodes if one.wrong]
+        wrong = [node for node in nodes if node.wrong]
         everywhere = len(wrong) == len(nodes)
         details = dict.fromkeys(one.detail for one in wrong)
         where = "" if everywhere else f"{', '.join(one.node for one in wrong)}: "
@@ -88,13 +88,13 @@ class AlertBook:
         """
         if self._journal.is_shared:
             conditions = await self._together(tuple(conditions))
-        for one in conditions:
-            found = self._open.get((one.kind, one.subject))
-            if one.wrong and found is None:
-                await self._begin(one, now)
-            elif one.wrong and found is not None and found.detail != one.detail:
-                self._open[one.kind, one.subject] = replace(found, detail=one.detail)
-            elif not one.wrong and found is not None and one.kind not in UNTIL_SEEN:
+        for condition in conditions:
+            found = self._open.get((condition.kind, condition.subject))
+            if condition.wrong and found is None:
+                await self._begin(condition, now)
+            elif condition.wrong and found is not None and found.detail != condition.detail:
+                self._open[condition.kind, condition.subject] = replace(found, detail=condition.detail)
+            elif not condition.wrong and found is not None and condition.kind not in UNTIL_SEEN:
                 await self._end(found, now)
 
     async def _together(self, mine: tuple[AlertCondition, ...]) -> list[AlertCondition]:

@@ -53,7 +53,7 @@ class Judgement(NamedTuple):
         if self.message is None or self.subject is None or not self.subject.merge:
             return ()
         groups = merge_groups(self.message)
-        return tuple(pair_places(one, self.message) for one in groups) if len(groups) > 1 else ()
+        return tuple(pair_places(group, self.message) for group in groups) if len(groups) > 1 else ()
 
     @property
     def silent(self) -> bool:

@@ -60,7 +60,7 @@ class MergeCounter:
             recent = sum(at > now - self._window for at in clock)
             events = self._by_event[source]
             expected = events[-1] + (now - clock[-1]) if recent else now
-            near = sum(abs(one - expected) < self._window for one in events) if recent else 0
+            near = sum(abs(event - expected) < self._window for event in events) if recent else 0
             found += [(near, self._merges), (recent, self._merges * CEILING)]
         return max(found, key=lambda one: one[0] / one[1])
 

@@ -203,7 +203,7 @@ class Watch:
             sights, counters.sights = counters.sights, []
             if not sights:
                 continue
-            first = len([one for one in counters.names if one[0] == "source"]) == len(
+            first = len([name for name in counters.names if name[0] == "source"]) == len(
                 [one for one in sights if one.kind == "source"]
             )
             rows = [(channel, one.kind, one.name) for one in sights if one.kind != "lane"]

@@ -205,7 +205,7 @@ def is_restricted(message: Message) -> bool:
     protected = message.leaf("PD1", 12)
     restrictions = (one for one in message.named("ARV") if one.leaf(2, 1) != "D")
     return (isinstance(protected, str) and protected.strip().upper() not in {"", "N"}) or any(
-        one.leaf(3, 1) not in UNRESTRICTED for one in restrictions
+        restriction.leaf(3, 1) not in UNRESTRICTED for restriction in restrictions
     )
 
 

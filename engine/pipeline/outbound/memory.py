@@ -62,7 +62,7 @@ class DestinationMemory:
 
     async def leads(self, source: Identity, survivors: Sequence[Identity]) -> bool:
         """Say whether an identifier was merged into one of others, directly or through others."""
-        return await self._ask(memory.leads, lane_key(source), [lane_key(one) for one in survivors])
+        return await self._ask(memory.leads, lane_key(source), [lane_key(survivor) for survivor in survivors])
 
     async def survivor(self, logical_id: str) -> str:
         """Return the id of the record that one was merged into; empty where that is not known."""

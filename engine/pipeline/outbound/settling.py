@@ -104,7 +104,7 @@ def settlement(
         ),
         owned=tuple(Ownership(name, one.resource, one.source, one.slices) for one in verdict.owned),
         merges=tuple(
-            MergeSeen(name, lane_key(one.source), lane_key(one.survivor), claimed.seq) for one in verdict.merges
+            MergeSeen(name, lane_key(merge.source), lane_key(merge.survivor), claimed.seq) for merge in verdict.merges
         ),
         inherited=tuple((one.gone, one.survivor) for one in verdict.inherited),
         applied_at=plan.event_at if plan is not None and verdict.applied else None,

@@ -123,7 +123,7 @@ async def resolve(operations: EntryOperations, seq: int, destination: str, named
 
 
 def _held(view: EntryView, destination: str) -> DeliveryView:
-    held = [one for one in view.deliveries if one.state is State.HELD and one.reason in CHOICES]
+    held = [delivery for delivery in view.deliveries if delivery.state is State.HELD and delivery.reason in CHOICES]
     found = [one for one in held if one.destination == (destination or one.destination)]
     if not found:
         reasons = ", ".join(sorted(CHOICES))

@@ -68,9 +68,9 @@ async def dry_run(
         lambda context: overtaken_at(context.connection, context.sealing, seq, patients, names)
     )
     decided = {
-        one.destination: by_release(one.reason, one.notes)
-        for one in view.deliveries
-        if release and one.state is State.HELD
+        delivery.destination: by_release(delivery.reason, delivery.notes)
+        for delivery in view.deliveries
+        if release and delivery.state is State.HELD
     }
     found = {name: await _at(operations, feed, name, judged.message, decided.get(name, ())) for name in names}
     return EntryDryRun(changes, "", (), found, overtaken)

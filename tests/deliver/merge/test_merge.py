@@ -171,7 +171,7 @@ async def test_a_decision_is_for_the_pair_that_was_held_alone(site, server, two,
     assert (verdict.reason, set(verdict.notes) >= {"merge-conflict 1", "merge-conflict 2"}) == ("merge-conflict", True)
     verdict = await site.send(*pairs, decided={"merge-conflict 2"})
     assert (verdict.kind, verdict.reason) == ("held", "merge-conflict")
-    assert [one for one in server.effects if one.startswith("merge ")] == ["merge d into b"]
+    assert [effect for effect in server.effects if effect.startswith("merge ")] == ["merge d into b"]
     verdict = await site.send(*pairs, decided={"merge-conflict 1", "merge-conflict 2"})
     assert (verdict.kind, verdict.reason) == ("delivered", "merged")
 

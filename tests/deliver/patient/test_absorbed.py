@@ -65,10 +65,10 @@ async def test_what_the_journal_knows_costs_two_requests(absorbed, server, patie
 
 async def test_a_merge_of_long_ago_is_known_again(absorbed, server, merging):
     """The first merge sent again, and its inverse, after eleven others: done already, and a cycle."""
-    done = [one for one in server.effects if one.startswith("merge")]
+    done = [effect for effect in server.effects if effect.startswith("merge")]
     assert (await absorbed.send(merging("0", str(MANY)))).reason == "already-merged"
     assert (await absorbed.send(merging(str(MANY), "0"))).reason == "merge-cycle"
-    assert [one for one in server.effects if one.startswith("merge")] == done
+    assert [effect for effect in server.effects if effect.startswith("merge")] == done
     assert {"value": "0", "use": "old"}.items() <= next(
         one for one in server.patients[f"r{MANY}"]["identifier"] if one["value"] == "0"
     ).items()

@@ -208,7 +208,7 @@ async def test_an_old_number_is_no_source_of_a_merge(feed, hapi, kim, patient, m
     await feed.send(Upsert(patient("3", **WALLY)))
     done = list(hapi.effects)
     asked = merging(sources[0], "3")
-    numbers = tuple(Identity(MRN, one) for one in sources)
+    numbers = tuple(Identity(MRN, source) for source in sources)
     verdict = await feed.send(asked._replace(sources=numbers, source_identifiers=tuple(map(identifier, sources))))
     assert verdict.kind is VerdictKind.HELD
     assert verdict.reason in {"source-merged-elsewhere", "merge-lists-several"}

@@ -32,8 +32,8 @@ async def asked(site, *interactions, named=""):
 async def test_the_matches_are_shown(several, server, patient):
     """All that the server finds under the number, by reading alone."""
     told = await asked(several, Upsert(patient("1")))
-    assert (told.identities, {one.logical_id for one in told.matches}) == ((NUMBER,), {"a", "b"})
-    assert all(one.startswith("GET ") for one in server.requests)
+    assert (told.identities, {match.logical_id for match in told.matches}) == ((NUMBER,), {"a", "b"})
+    assert all(request.startswith("GET ") for request in server.requests)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ async def test_records_that_are_left_are_counted(several, server, patient):
     server.survivor_for_old_numbers = False
     server.touch("gone", identifier=server.patients["a"]["identifier"])
     told = await asked(several, Upsert(patient("1")))
-    assert ({one.logical_id for one in told.matches}, told.left) == ({"a", "b", "gone"}, 2)
+    assert ({match.logical_id for match in told.matches}, told.left) == ({"a", "b", "gone"}, 2)
     server.touch("b", active=False, link=server.patients["gone"]["link"])
     assert (await asked(several, Upsert(patient("1")))).left == 1
     for logical_id in ("a", "b", "gone"):
@@ -79,7 +79,7 @@ async def test_a_record_that_does_not_carry_the_number_can_be_chosen_among_the_a
     site.open()
     assert (await site.send(Upsert(patient("1")))).reason == "multiple-matches"
     told = await asked(site, Upsert(patient("1")), named="b")
-    assert ({one.logical_id for one in told.matches}, told.refusal) == ({"a", "b"}, None)
+    assert ({match.logical_id for match in told.matches}, told.refusal) == ({"a", "b"}, None)
     site.memory.identities[NUMBER] = KnownIdentifier(NUMBER, "b", "chosen")
     for replay in (False, True):
         assert (await site.send(Upsert(patient("1")), replay=replay)).kind is VerdictKind.DELIVERED

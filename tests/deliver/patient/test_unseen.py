@@ -141,7 +141,7 @@ async def test_an_operator_is_shown_what_the_search_hides(blind, patient):
     """The question behind a hold names the record that the engine wrote."""
     await blind.send(Upsert(patient("1")))
     asked = await blind.destination.question(Plan("A08", "s", AT, 14, (Upsert(patient("1")),)), blind.memory, at=AT)
-    assert [one.logical_id for one in asked.matches] == ["1000"]
+    assert [match.logical_id for match in asked.matches] == ["1000"]
 
 
 async def test_first_sight_costs_no_further_request(blind, hapi, patient):

@@ -48,8 +48,8 @@ async def test_an_update_whose_version_counts_for_nothing_has_its_intent_first(s
     await site.open().send(Upsert(patient("1")))
     await site.destination.check()
     verdict = await site.send(Upsert(patient("1", gender="male")))
-    assert [(one.request.method, one.journaled) for one in verdict.attempts][-1] == ("PUT", True)
-    assert [one.method for one in site.intents][-1] == "PUT"
+    assert [(attempt.request.method, attempt.journaled) for attempt in verdict.attempts][-1] == ("PUT", True)
+    assert [intent.method for intent in site.intents][-1] == "PUT"
 
 
 async def test_beside_what_names_all_that_was_written_each_write_has_its_intent(site, server, patient):
@@ -443,5 +443,5 @@ async def test_a_number_that_another_record_has_is_not_sent_again(site, server, 
     site.open(if_none_exist="identifier")
     verdict = await site.send(Upsert(record._replace(identifiers=(*record.identifiers, identifier("2")))))
     assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "duplicate-identifier")
-    assert [one for one in server.requests if one.startswith("PUT")] == ["PUT Patient/a"]
+    assert [request for request in server.requests if request.startswith("PUT")] == ["PUT Patient/a"]
     assert "duplicate-mrn" in verdict.notes

@@ -40,7 +40,7 @@ class Desk:
         found = {}
         for patient in self._entries("Patient", f"identifier={MRN}|{self.name},{MRN}|{self.name}X"):
             more = f"patient=Patient/{patient['id']}&identifier={system.replace('#', '%23')}|{self.name}{value}"
-            found |= {one["id"]: one for one in self._entries(type_, more)}
+            found |= {entry["id"]: entry for entry in self._entries(type_, more)}
         return list(found.values())
 
     def account(self, value):
@@ -59,7 +59,7 @@ class Desk:
 
     def _entries(self, type_, query):
         answer = self.service.ask("GET", f"/fhir/R4/{type_}?{query}", client="physician")
-        return [one["resource"] for one in answer.json().get("entry", ())]
+        return [entry["resource"] for entry in answer.json().get("entry", ())]
 
 
 @pytest.fixture

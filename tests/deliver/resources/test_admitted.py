@@ -88,7 +88,7 @@ def numbers(visit):
 
 def asked(chart, since):
     """The requests from one on, without their queries."""
-    return [one.partition("?")[0] for one in chart.requests[since:]]
+    return [request.partition("?")[0] for request in chart.requests[since:]]
 
 
 WAITING = ("2026-03-03T07:55Z", "temp")
@@ -269,7 +269,7 @@ async def test_a_dry_run_tells_what_would_join(ward):
     was = ward.visit()
     run = await ward.site.destination.dry_run(ward.plan("A01", "V1"), ward.site.memory, at=AT)
     assert "visit-numbered" in run.verdict.notes
-    assert [(one.method, one.path) for one in run.calls if one.changes] == [("PUT", f"Encounter/{was['id']}")]
+    assert [(call.method, call.path) for call in run.calls if call.changes] == [("PUT", f"Encounter/{was['id']}")]
     assert ward.visit() == was
 
 

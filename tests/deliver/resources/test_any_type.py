@@ -35,12 +35,12 @@ async def test_an_immunization_is_made_and_updated(feed):
     (made,) = feed.listed("Immunization")
     assert made["vaccineCode"]["text"] == "HepB"
     assert made["performer"][0]["actor"]["reference"].startswith("Practitioner/")
-    assert any(b"ifNoneExist" in one.body and b"Immunization" in one.body for one in feed.writes)
+    assert any(b"ifNoneExist" in write.body and b"Immunization" in write.body for write in feed.writes)
     feed.day -= 1
     await feed.say(RXA)
     assert feed.writes == []
     await feed.say(RXA.replace("LOT1", "LOT2"))
-    assert [one.method for one in feed.writes] == ["PUT"]
+    assert [write.method for write in feed.writes] == ["PUT"]
     (now,) = feed.listed("Immunization")
     assert (now["id"], now["lotNumber"]) == (made["id"], "LOT2")
     await feed.say('RXA|""')
@@ -58,7 +58,7 @@ async def test_a_merge_takes_it_along(feed):
     merge = f"{head}\rPID|1||{feed.numbers}||{feed.name}^Amara\rMRG|{gone}^^^RVB^MR"
     verdict = await feed.site.deliver(feed.mapping.plan(parse(merge.encode())))
     assert verdict.kind is VerdictKind.DELIVERED
-    assert [one["id"] for one in feed.listed("Immunization")] == [made["id"]]
+    assert [immunization["id"] for immunization in feed.listed("Immunization")] == [made["id"]]
     await feed.say(RXA.replace("LOT1", "LOT2"))
     (now,) = feed.listed("Immunization")
     assert (now["id"], now["lotNumber"]) == (made["id"], "LOT2")

@@ -79,7 +79,7 @@ class Told:
             verdict = await site.deliver(plan)
             assert verdict.kind is not VerdictKind.RETRY, (plan.event, verdict.reason)
             self.ends.append((plan.event, verdict.kind, verdict.reason, sorted(map(self._plain, verdict.notes))))
-            self.sent += [one.request.url.removeprefix(self.base) for one in verdict.attempts]
+            self.sent += [attempt.request.url.removeprefix(self.base) for attempt in verdict.attempts]
         await site.close()
         self.memory = site.memory
         self._look()
@@ -130,7 +130,7 @@ class Told:
                 body = entry["resource"]
                 if body["id"] not in newest or _version(newest[body["id"]]) < _version(body):
                     newest[body["id"]] = body
-            links = {one["relation"]: one["url"] for one in bundle.get("link", ())}
+            links = {link["relation"]: link["url"] for link in bundle.get("link", ())}
             path = links.get("next", "").removeprefix(self.service.url)
         yield from newest.values()
 

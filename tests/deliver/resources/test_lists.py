@@ -48,7 +48,7 @@ class Feed:
         self.plan = self.mapping.plan(parse("\r".join((head, pid, visit, *segments)).encode()))
         verdict = await self.site.deliver(self.plan, **options)
         assert verdict.kind is VerdictKind.DELIVERED, verdict
-        self.writes = [one.request for one in verdict.attempts if one.request.method != "GET"]
+        self.writes = [attempt.request for attempt in verdict.attempts if attempt.request.method != "GET"]
         return verdict
 
     def patient(self):
@@ -64,7 +64,7 @@ class Feed:
     def entries(self, type_, query):
         """What a search at the service finds, in R4."""
         answer = self.service.ask("GET", f"/fhir/R4/{type_}?{query.replace('#', '%23')}", client="physician")
-        return [one["resource"] for one in answer.json().get("entry", ())]
+        return [entry["resource"] for entry in answer.json().get("entry", ())]
 
 
 def state(body):
@@ -81,7 +81,7 @@ def states(feed, type_):
 def _called(body):
     concept = body.get("code") or {}
     plan = [one["value"] for one in body.get("class", ()) if isinstance(one, dict)]
-    given = [part for one in body.get("name", ()) for part in one.get("given", ())]
+    given = [part for name in body.get("name", ()) for part in name.get("given", ())]
     return concept.get("text") or "".join(plan) or "".join(given)
 
 
@@ -111,15 +111,15 @@ async def test_all_of_a_message(feed):
     assert coverage["subscriber"]["reference"] == f"RelatedPerson/{insured['id']}"
     (visit,) = feed.listed("Encounter")
     conditions = feed.listed("Condition")
-    assert {one["encounter"]["reference"] for one in conditions} == {f"Encounter/{visit['id']}"}
+    assert {condition["encounter"]["reference"] for condition in conditions} == {f"Encounter/{visit['id']}"}
     named = {one["condition"]["reference"] for one in visit["diagnosis"]}
-    assert named == {f"Condition/{one['id']}" for one in conditions}
+    assert named == {f"Condition/{condition['id']}" for condition in conditions}
     feed.day -= 1
     await feed.say(*ALL)
     assert feed.writes == []
     feed.day -= 1
     await feed.say(*(segment.replace("|1|", "|9|", 1) for segment in ALL))
-    assert [one.method for one in feed.writes] == ["PUT"]  # Coverage.order is IN1-1
+    assert [write.method for write in feed.writes] == ["PUT"]  # Coverage.order is IN1-1
 
 
 async def test_a_visit_names_what_is_the_patients_own(service_site, interchange, tmp_path):
@@ -135,7 +135,7 @@ async def test_a_visit_names_what_is_the_patients_own(service_site, interchange,
     feed.numbers = f"{first}^^^RVB^MR"
     await feed.say("DG1|1||E11.9^Diabetes^I10", "DG1|2||I20.9^Angina^I10")
     feed.name = first
-    found = {one["code"]["text"]: f"Condition/{one['id']}" for one in feed.listed("Condition")}
+    found = {condition["code"]["text"]: f"Condition/{condition['id']}" for condition in feed.listed("Condition")}
     assert len(found) == len(feed.listed("Condition")) == 2
     named = [[one["condition"]["reference"] for one in visit["diagnosis"]] for visit in feed.listed("Encounter")]
     assert sorted(named, key=len) == [[found["Diabetes"]], [found["Diabetes"], found["Angina"]]]
@@ -199,7 +199,7 @@ async def test_allergies_add_up(feed):
     assert states(feed, "AllergyIntolerance") == {"Penicillin": "", "Peanut": "", "Milk": ""}
     await feed.say('AL1|""')
     assert set(states(feed, "AllergyIntolerance").values()) == {"entered-in-error"}
-    assert all("clinicalStatus" not in one for one in feed.listed("AllergyIntolerance"))
+    assert all("clinicalStatus" not in allergy_intolerance for allergy_intolerance in feed.listed("AllergyIntolerance"))
     await feed.say("AL1|1|FA|^Milk")
     assert states(feed, "AllergyIntolerance")["Milk"] == ""
     milk = next(one for one in feed.listed("AllergyIntolerance") if one["code"]["text"] == "Milk")
@@ -232,10 +232,10 @@ async def test_two_feeds_do_not_fight(feed, service_site, interchange):
         assert lab.writes == []
     assert before == {type_: {one["id"]: one["meta"]["versionId"] for one in feed.listed(type_)} for type_ in TYPES}
     await lab.say('AL1|""', 'DG1|""', 'IN1|""', 'NK1|""')
-    standing = [state(one) for one in feed.listed("Condition")]
+    standing = [state(condition) for condition in feed.listed("Condition")]
     assert sorted(standing) == ["", "", "entered-in-error"]
     assert sorted(state(one) for one in feed.listed("AllergyIntolerance")) == ["", "entered-in-error"]
-    assert sorted(state(one) for one in feed.listed("Coverage")) == ["active", "cancelled"]
+    assert sorted(state(coverage) for coverage in feed.listed("Coverage")) == ["active", "cancelled"]
 
 
 @pytest.fixture
@@ -256,13 +256,13 @@ async def test_a_person_who_is_deleted_goes_with_the_chart(request, service_site
     await feed.say(*ALL)
     patient, visit = feed.patient(), feed.listed("Encounter")[0]["id"]
     assert (await feed.say(event="A29")).reason == "deleted"
-    assert [one.url.rpartition("/")[2] for one in feed.writes] == [f"{patient}?_cascade=delete"]
+    assert [write.url.rpartition("/")[2] for write in feed.writes] == [f"{patient}?_cascade=delete"]
     for gone in (f"Patient/{patient}", f"Encounter/{visit}"):
         assert interchange.ask("GET", f"/fhir/R4/{gone}").status_code == 410
     assert (await feed.say(*ALL)).reason == "created"
     assert feed.patient() != patient
     assert len(feed.listed("Condition")) == 2
-    assert [one["id"] for one in feed.listed("Encounter")] != [visit]
+    assert [encounter["id"] for encounter in feed.listed("Encounter")] != [visit]
 
 
 async def test_deleting_where_the_server_does_not_allow_it(deleting):
@@ -286,7 +286,7 @@ async def test_deleting_where_the_server_allows_it(deleting, monkeypatch):
 
     monkeypatch.setattr(server, "ask", allowing)
     await deleting.say("DG1|1||I20.9^Angina^I10", "DG1|2||E11.9^Diabetes^I10")
-    gone = next(one for one in deleting.listed("Condition") if one["code"]["text"] == "Diabetes")
+    gone = next(condition for condition in deleting.listed("Condition") if condition["code"]["text"] == "Diabetes")
     verdict = await deleting.say("DG1|1||I20.9^Angina^I10")
     assert [url.endswith(f"/Condition/{gone['id']}") for url in asked] == [True]
     assert "retired" in verdict.notes
@@ -342,7 +342,7 @@ async def test_a_diagnosis_by_action_code_stands_in_the_visit(feed):
 
     def ranks():
         (visit,) = feed.listed("Encounter")
-        return {one["condition"]["display"]: one["rank"] for one in visit.get("diagnosis", ())}
+        return {diagnosis["condition"]["display"]: diagnosis["rank"] for diagnosis in visit.get("diagnosis", ())}
 
     await feed.say(*ALL[:1], dg1(1, 1, "A"), dg1(2, 2, "A"))
     assert ranks() == {"D1": 1, "D2": 2}

@@ -38,7 +38,7 @@ def origins(feed):
 
 def attested(plan):
     """The step of a plan that says where all of it comes from."""
-    (found,) = (one for one in plan.interactions if isinstance(one, Attest))
+    (found,) = (interaction for interaction in plan.interactions if isinstance(interaction, Attest))
     return found
 
 
@@ -84,7 +84,7 @@ async def test_a_further_try_tells_of_all_that_an_earlier_one_may_have_written(f
     await feed.say(*ALL)  # all of it, but no Provenance
     feed.mapping, feed.day = type("Same", (), {"plan": staticmethod(plan)}), feed.day - 1
     await feed.say(*ALL, attempts_made=3, ambiguous=True)
-    assert [one.url.split("/")[-2] for one in feed.writes] == ["Provenance"]
+    assert [write.url.split("/")[-2] for write in feed.writes] == ["Provenance"]
     (named,) = origins(feed)
     assert attested(feed.plan).id != whole.id
     shared = {"Practitioner", "Organization", "Location"}  # of the site: a test before this one may have made them
@@ -101,7 +101,7 @@ async def test_a_rehearsal_tells_of_it(feed):
     message = f"MSH|^~\\&|REG|RIVERBEND|||20260309080000||ADT^A31|R{feed.name}|P|2.5.1\rEVN||20260309080000\r"
     plan = MAPPING.plan(parse(f"{message}PID|1||{feed.numbers}||{feed.name}^Other||19600102|F\r".encode()))
     rehearsal = await feed.site.destination.dry_run(plan, feed.site.memory, at=AT)
-    calls = [(one.method, one.path.split("/")[0]) for one in rehearsal.calls]
+    calls = [(call.method, call.path.split("/")[0]) for call in rehearsal.calls]
     assert calls == [("PUT", "Patient"), ("PUT", "Provenance")]
     assert len(origins(feed)) == 1
 
@@ -116,7 +116,7 @@ async def test_a_merge_is_told_of(feed):
     await feed.say(f"MRG|{old}", event="A40")
     answer = feed.service.ask("GET", f"/fhir/R4/Provenance/{attested(feed.plan).id}", client="physician").json()
     assert [one["reference"] for one in answer["target"]] == [f"Patient/{feed.patient()}"]
-    assert not any(f"Patient/{source}" in one for one in origins(feed))
+    assert not any(f"Patient/{source}" in origin for origin in origins(feed))
     assert len(origins(feed)) == 3
 
 
@@ -202,7 +202,7 @@ async def test_a_server_that_keeps_no_provenance(site, server):
     verdict = await site.deliver(admitted("P1"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "created")
     assert "not-kept Provenance" in verdict.notes
-    assert all("Provenance" not in one.url for one in site.intents)
+    assert all("Provenance" not in intent.url for intent in site.intents)
 
 
 async def test_a_server_that_refuses_provenance(site, server):

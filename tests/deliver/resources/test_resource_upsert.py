@@ -31,7 +31,7 @@ def plan(event, number, visit, *, place="3W^312^A^RVB", sender="REG", end="", mr
 
 def asked(chart, since=0):
     """The requests from one on, without their queries."""
-    return [one.partition("?")[0] for one in chart.requests[since:]]
+    return [request.partition("?")[0] for request in chart.requests[since:]]
 
 
 async def test_first_admission_of_a_ward_makes_everything_once(chart, feed):
@@ -141,7 +141,7 @@ async def test_lost_answer_of_a_create_makes_no_second_visit(chart, feed):
     before = len(chart.requests)
     verdict = await feed.deliver(plan("A01", "1", "V1"), ambiguous=True, attempts_made=len(verdict.attempts))
     assert verdict.kind is VerdictKind.DELIVERED
-    assert not [one for one in chart.requests[before:] if one.startswith(("POST", "PUT"))]
+    assert not [request for request in chart.requests[before:] if request.startswith(("POST", "PUT"))]
     assert len(chart.of("Encounter")) == 1
 
 
@@ -153,7 +153,7 @@ async def test_lost_answer_of_an_update_is_read_first(chart, feed):
     before = len(chart.requests)
     verdict = await feed.deliver(plan("A03", "1", "V1"), ambiguous=True, attempts_made=2)
     assert verdict.reason == "unchanged"
-    assert all(one.startswith("GET") for one in chart.requests[before:])
+    assert all(request.startswith("GET") for request in chart.requests[before:])
 
 
 async def test_place_that_was_deleted_is_made_again(chart, feed):

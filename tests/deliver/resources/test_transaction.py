@@ -98,7 +98,7 @@ async def test_an_admission_is_two_writes(chart, feed):
     assert all(one["request"]["ifNoneExist"].startswith("identifier=") for one in bundle["entry"])
     assert [attempt.request.method for attempt in verdict.attempts] == ["POST", "POST"]
     assert chart.headers[-1]["Prefer"] == "return=representation"
-    assert [one.split()[1].split("/")[0] for one in chart.effects] == ["p1", *MADE]
+    assert [effect.split()[1].split("/")[0] for effect in chart.effects] == ["p1", *MADE]
 
 
 async def test_what_is_new_is_referred_to_by_urns_that_stay_the_same(chart, feed):
@@ -145,7 +145,7 @@ async def test_one_write_is_one_plain_request(chart, feed):
     await feed.again()
     before = len(chart.requests)
     assert (await feed.deliver(plan("A01", "2", "V2"))).reason == "unchanged"
-    assert not [one for one in chart.requests[before:] if one.startswith(("POST", "PUT"))]
+    assert not [request for request in chart.requests[before:] if request.startswith(("POST", "PUT"))]
 
 
 async def test_one_write_among_much_that_is_read(chart, feed):
@@ -345,7 +345,7 @@ async def test_a_list_within_a_new_visit_is_kept_under_the_visits_own_id(chart, 
     )  # fmt: skip
     listing = Retire("Condition", "DG1", "encounter", (condition,), (), complete=True, changes=(), marks=("1",))
     verdict = await feed.send(who, Keep(visit), listing, kept)
-    assert [one.request.url.rpartition("/")[2] for one in verdict.attempts] == ["Encounter"]
+    assert [attempt.request.url.rpartition("/")[2] for attempt in verdict.attempts] == ["Encounter"]
     places = {place.split(" ")[0] for place, _ in feed.memory.slices}
     assert places <= {*chart.chart, "Patient/p1"}
     assert f"Encounter/{chart.of('Encounter')[0]['id']}" in places
@@ -458,4 +458,4 @@ async def test_a_draft_leaves_nothing_behind(chart, feed):
     await feed.deliver(plan("A01", "1", "V1"))
     caches = feed.destination._server._caches._by_type
     assert all(not len(cache) for type_, cache in caches.items() if type_ != "Patient")
-    assert not [one for one in feed.memory.identities if " " in one.system]
+    assert not [identity for identity in feed.memory.identities if " " in identity.system]

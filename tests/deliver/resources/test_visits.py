@@ -151,7 +151,7 @@ async def test_a_place_that_was_told_by_mistake_leaves_no_trace(ward):
     await ward.say("A01", pv1(visit, place="3W"))
     for event in ("A12", "A08"):
         await ward.say("A02", pv1(visit, place="5E", prior="3W"))
-        assert [one[:2] for one in places(ward.visit(visit))] == [("3W", "completed"), ("5E", "active")]
+        assert [place[:2] for place in places(ward.visit(visit))] == [("3W", "completed"), ("5E", "active")]
         await ward.say(event, pv1(visit, place="3W", prior="3W" if event == "A12" else ""))
         assert places(ward.visit(visit))[0] == ("3W", "active", 3, 0)
     assert len(places(ward.visit(visit))) == 1

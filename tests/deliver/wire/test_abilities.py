@@ -96,7 +96,7 @@ async def test_a_merge_is_called_as_the_server_lists_it_or_as_the_site_says(
     await site.send(Upsert(patient("1", birthDate="1984-02-29")))
     await site.send(Upsert(patient("2", birthDate="1984-02-29")))
     assert (await site.send(merging("2", "1"))).reason == "merged"
-    assert {one for one in server.requests if "$" in one} == {f"POST {path}"}
+    assert {request for request in server.requests if "$" in request} == {f"POST {path}"}
 
 
 def test_a_name_that_is_no_operation_is_refused(site):

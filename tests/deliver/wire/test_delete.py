@@ -42,8 +42,8 @@ async def test_a_cascade_is_told_by_a_dry_run(deleting, server, patient):
     await deleting.destination.check()
     plan = Plan("A29", "ADT|RVB", AT, 14, (Upsert(patient("1"), inactivate=True),))
     told = await deleting.destination.dry_run(plan, deleting.memory, at=AT)
-    assert [(one.method, one.path) for one in told.calls] == [("DELETE", "Patient/a?_cascade=delete")]
-    assert {one.resource for one in told.differences} == {"Patient/a"}
+    assert [(call.method, call.path) for call in told.calls] == [("DELETE", "Patient/a?_cascade=delete")]
+    assert {difference.resource for difference in told.differences} == {"Patient/a"}
     assert server.effects == []
 
 

@@ -43,7 +43,7 @@ async def test_a_search_that_shows_what_is_not_there_yet_is_kept_for_nobody(draf
     answer = await draft.ask("GET", url, ())
     assert [one["resource"]["identifier"] for one in answer.json["entry"]] == [[number]]
     assert draft.response_log.take(name_of("GET", url)) is None
-    assert [one for one in server.requests if not one.startswith("GET")] == []
+    assert [request for request in server.requests if not request.startswith("GET")] == []
 
 
 async def test_a_failure_to_answer_fails_again(draft, server):

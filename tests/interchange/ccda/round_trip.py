@@ -88,7 +88,7 @@ PARTS = {
 def lost(resource: Json) -> str:
     """Return why a fact is in no CCD; '' for one that is."""
     name = resource["resourceType"]
-    codes = [one.get("code") for one in resource.get("code", {}).get("coding", ())]
+    codes = [coding.get("code") for coding in resource.get("code", {}).get("coding", ())]
     if name == "DocumentReference":
         return "a document is no entry of another one"
     if name == "Observation" and "85353-1" in codes:
@@ -100,7 +100,7 @@ def lost(resource: Json) -> str:
 
 def facts_of(resources: list[Json]) -> Counter[str]:
     """Return the facts among resources as texts that are equal where the facts are, and how often each is there."""
-    shown = (one for one in resources if one["resourceType"] in COMPARED and not lost(one))
+    shown = (resource for resource in resources if resource["resourceType"] in COMPARED and not lost(resource))
     return Counter(f"{one['resourceType']} {_meant(_chosen(one, COMPARED[one['resourceType']]))}" for one in shown)
 
 
@@ -109,9 +109,9 @@ def charted(facts: DocumentFacts, patient: Json) -> list[Json]:
     names = {f"urn:uuid:{one['id']}": f"{one['resourceType']}/{one['id']}" for one in facts.resources}
     names[PATIENT] = f"Patient/{patient['id']}"
     made = []
-    for one in facts.resources:
-        holder = KEPT[one["resourceType"]].patient
-        made.append({**_linked(one, names), **({holder: {"reference": names[PATIENT]}} if holder else {})})
+    for resource in facts.resources:
+        holder = KEPT[resource["resourceType"]].patient
+        made.append({**_linked(resource, names), **({holder: {"reference": names[PATIENT]}} if holder else {})})
     return [patient, *made]
 
 

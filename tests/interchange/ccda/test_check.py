@@ -37,7 +37,7 @@ def test_a_fault_is_found(rules: Rules) -> None:
     document = etree.fromstring(written([PATIENT]))
     body = document.find("{*}component/{*}structuredBody")
     body.remove(body[0])
-    assert [one.partition(":")[0] for one in rules.faults(etree.tostring(document))] == ["schematron"]
+    assert [fault.partition(":")[0] for fault in rules.faults(etree.tostring(document))] == ["schematron"]
 
 
 @pytest.mark.parametrize("missing", ["schemas", "schematron"])

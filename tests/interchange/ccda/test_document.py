@@ -221,7 +221,7 @@ def test_each_reference_leads_to_a_place_in_the_narrative(name: str) -> None:
     assert len(anchors) == len(set(anchors))
     references = {str(one) for one in find(document, "//c:reference/@value")}
     assert references
-    assert references <= {f"#{one}" for one in anchors}
+    assert references <= {f"#{anchor}" for anchor in anchors}
     for entry in find(document, "//c:entry"):
         assert find(entry, ".//c:reference"), etree.tostring(entry)[:300]
 
@@ -522,8 +522,8 @@ def test_notes_are_comments_on_their_entry(type_name: str) -> None:
     noted = {**least(type_name, "p1"), "id": "x", "note": notes, "referenceRange": [{"text": "usual"}]}
     document = read(written([PATIENT, noted]))
     comments = find(document, "//c:entry//c:act[c:code/@code='48767-8']/c:text/c:reference/@value")
-    texts = [find(document, f"//c:content[@ID='{one[1:]}']/text()") for one in comments]
-    assert texts == [[one["text"]] for one in notes]
+    texts = [find(document, f"//c:content[@ID='{comment[1:]}']/text()") for comment in comments]
+    assert texts == [[note["text"]] for note in notes]
 
 
 @pytest.mark.parametrize("name", [name for name in CHARTS if name != "large"][:14])

@@ -260,7 +260,7 @@ def medication(mood: str = "EVN", status: str = "active", more: str = "", attrib
 
 def around(number: str, *entries: str, attributes: str = "") -> str:
     """Return an act around medication activities, as those of a discharge and an admission are."""
-    inner = "".join(f'<entryRelationship typeCode="SUBJ">{one}</entryRelationship>' for one in entries)
+    inner = "".join(f'<entryRelationship typeCode="SUBJ">{entry}</entryRelationship>' for entry in entries)
     named = f'<templateId root="{TEMPLATE}{number}"/>' if number else ""
     return f'<act classCode="ACT" moodCode="EVN" {attributes}>{named}<code code="10183-2"/>{inner}</act>'
 
@@ -380,7 +380,7 @@ def result(code: str, inner: str, more: str = "") -> str:
 
 def organizer(arc: str, *observations: str, code: str = coded("code", "58410-2", "loinc")) -> str:
     """Return an organizer of observations."""
-    parts = "".join(f"<component>{one}</component>" for one in observations)
+    parts = "".join(f"<component>{observation}</component>" for observation in observations)
     return (
         f'<organizer classCode="BATTERY" moodCode="EVN"><templateId root="{TEMPLATE}{arc}"/>{code}'
         f'<statusCode code="completed"/>{parts}</organizer>'

@@ -46,7 +46,7 @@ def document(*sections: str, people: str = MARISOL, at: str = "20250701101500-05
 
 def section(code: str, *entries: str, text: str = "") -> str:
     """Return a section by its LOINC code, with the markup of its narrative."""
-    body = "".join(f"<entry>{one}</entry>" for one in entries)
+    body = "".join(f"<entry>{entry}</entry>" for entry in entries)
     return f'<section><code code="{code}" codeSystem="{SYSTEMS["loinc"]}"/><text>{text}</text>{body}</section>'
 
 
@@ -67,13 +67,13 @@ def told(*sections: str) -> list[Json]:
 
 def valid(facts: DocumentFacts) -> list[Json]:
     """Return the resources of facts after a look that each is valid and all they refer to is there."""
-    names = {f"urn:uuid:{one['id']}" for one in facts.resources} | {PATIENT}
+    names = {f"urn:uuid:{resource['id']}" for resource in facts.resources} | {PATIENT}
     assert len(names) == len(facts.resources) + 1
-    for one in facts.resources:
-        holder = KEPT[one["resourceType"]].patient
-        assert not holder or holder not in one
-        assert defects({**one, **({holder: {"reference": PATIENT}} if holder else {})}, FhirVersion.R4) == ()
-        assert {name for name in references(one) if not name.startswith("#")} <= names
+    for resource in facts.resources:
+        holder = KEPT[resource["resourceType"]].patient
+        assert not holder or holder not in resource
+        assert defects({**resource, **({holder: {"reference": PATIENT}} if holder else {})}, FhirVersion.R4) == ()
+        assert {name for name in references(resource) if not name.startswith("#")} <= names
     return list(facts.resources)
 
 
@@ -81,12 +81,12 @@ def references(part: Json) -> list[str]:
     """Return all references in a value; the `reference` of an Expression, which has a language, is an address."""
     if isinstance(part, dict):
         own = [part["reference"]] if isinstance(part.get("reference"), str) and "language" not in part else []
-        return own + [one for inner in part.values() for one in references(inner)]
-    return [one for inner in part for one in references(inner)] if isinstance(part, list) else []
+        return own + [reference for inner in part.values() for reference in references(inner)]
+    return [reference for inner in part for reference in references(inner)] if isinstance(part, list) else []
 
 
 def the(resources: list[Json], name: str) -> Json:
     """Return the one resource of a type, without its id."""
-    found = [one for one in resources if one["resourceType"] == name]
+    found = [resource for resource in resources if resource["resourceType"] == name]
     assert len(found) == 1
     return {element: part for element, part in found[0].items() if element not in {"id", "resourceType"}}

@@ -56,5 +56,5 @@ def lipids(service: Running, patient: str, at: str = "2025-06-30T14:05:00Z", val
         for code, display, amount in (("2093-3", "Cholesterol", value), ("2085-9", "HDL", 51))
     ]
     code = {"coding": [{"system": "urn:local", "code": "LI"}, *concept("57698-3", "Lipid panel")["coding"]]}
-    made = {"code": code, "result": [to(one) for one in results], **of_it, **more}
+    made = {"code": code, "result": [to(result) for result in results], **of_it, **more}
     return put(service, "DiagnosticReport", patient, **made)

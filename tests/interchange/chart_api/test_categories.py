@@ -162,8 +162,8 @@ def test_medications_of_both_kinds(service: Running) -> None:
     ):
         put(service, type_name, patient, **{element: day})
     path = f"patients/{patient}/medications"
-    assert [one["kind"] for one in items(service, path)] == ["ordered", "stated", "ordered"]
-    assert [one["date"] for one in items(service, f"{path}?limit=2&offset=1")] == ["2025-02-01", "2025-01-01"]
+    assert [item["kind"] for item in items(service, path)] == ["ordered", "stated", "ordered"]
+    assert [item["date"] for item in items(service, f"{path}?limit=2&offset=1")] == ["2025-02-01", "2025-01-01"]
 
 
 def test_where_a_document_is_read(service: Running) -> None:

@@ -26,7 +26,7 @@ def test_a_report_with_its_observations(service: Running) -> None:
         "orderingProvider": {"name": "Ama Osei, MD", "npi": "1659999990"},
         "resourceChannelType": "INTERNAL",
     }
-    assert [one["code"] for one in observations] == ["2093-3", "2085-9"]
+    assert [observation["code"] for observation in observations] == ["2093-3", "2085-9"]
     assert observations[0] == {
         "code": "2093-3",
         "codeSystem": LOINC,
@@ -53,7 +53,7 @@ def test_a_report_that_says_little(service: Running) -> None:
     values = [
         put(service, "Observation", patient, interpretation=[concept(code, code, "urn:x")]) for code in ("H", "N")
     ]
-    put(service, "DiagnosticReport", patient, result=[to(one) for one in values], effectiveDateTime="2025-01-01")
+    put(service, "DiagnosticReport", patient, result=[to(value) for value in values], effectiveDateTime="2025-01-01")
     item = items(service, f"patients/{patient}/clinical-tests")[0]
     assert "interpretation" not in item
     assert [one["interpretation"]["code"] for one in item["observations"]] == ["H", "N"]
@@ -68,7 +68,7 @@ def test_newest_first_a_part_at_a_time(service: Running) -> None:
     path = f"patients/{patient}/clinical-tests"
     # A day lasts to its end, so that the morning of the same day is older.
     order = [made["2025-03"], made["2025-02-01"], made["2025-02-01T10:00:00Z"], made["2024"], undated]
-    assert [f"DiagnosticReport/{one['id']}" for one in items(service, path)] == order
+    assert [f"DiagnosticReport/{item['id']}" for item in items(service, path)] == order
     parts = [chart(service, f"{path}?limit=2&offset={offset}").json() for offset in (0, 2, 4, 6)]
     assert {one["total"] for one in parts} == {5}
     assert [f"DiagnosticReport/{one['id']}" for part in parts for one in part["items"]] == order

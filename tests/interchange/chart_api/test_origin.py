@@ -33,7 +33,7 @@ def shelved(tmp_path: Path) -> Iterator[Inside]:
 
 def channels(service: Inside, patient: str, category: str) -> list[str]:
     """Return from where the items of a category came, newest first."""
-    return [one["resourceChannelType"] for one in items(service, f"patients/{patient}/{category}")]
+    return [item["resourceChannelType"] for item in items(service, f"patients/{patient}/{category}")]
 
 
 def test_imported_written_here_and_both(shelved: Inside) -> None:

@@ -55,9 +55,9 @@ def test_found(service: Running) -> None:
         for given, day, number in (("Ada", "1970-01-01", "found-1"), ("Ben", "1980-02-02", "found-2"))
     ]
     ids = [one["id"] for one in made]
-    assert [one["id"] for one in items(service, f"patients?name={family}")] == ids
-    assert [one["id"] for one in items(service, f"patients?family={family}&birthdate=1980-02-02")] == ids[1:]
-    assert [one["id"] for one in items(service, f"patients?identifier={MRN}|found-1")] == ids[:1]
+    assert [item["id"] for item in items(service, f"patients?name={family}")] == ids
+    assert [item["id"] for item in items(service, f"patients?family={family}&birthdate=1980-02-02")] == ids[1:]
+    assert [item["id"] for item in items(service, f"patients?identifier={MRN}|found-1")] == ids[:1]
     assert items(service, f"patients?name={family}&gender=male") == []
     part = chart(service, f"patients?name={family}&limit=1&offset=1").json()
     assert (part["total"], [one["id"] for one in part["items"]]) == (2, ids[1:])

@@ -82,7 +82,7 @@ def task(service: Running, version: str) -> Task:
     service.ask("PUT", f"{base}/Patient/{twice['id']}", json=changed(twice))
     seen = service.ask("POST", f"{base}/Observation", json=_observation(f"Patient/{chart['id']}"))
     people = [patient(name=[{"family": f"{family}page", "given": [f"Given{number}"]}]) for number in range(PEOPLE)]
-    assert service.ask("POST", base, json=_transaction(*((one, "") for one in people))).status_code == 200
+    assert service.ask("POST", base, json=_transaction(*((person, "") for person in people))).status_code == 200
     source, target = (made(given, identifier=[record_number(family + given)]) for given in ("Source", "Target"))
     updated = changed(made("Updated"))
     number = record_number(f"{family}number")

@@ -285,7 +285,7 @@ def test_whole_answers_are_neither_missing_nor_wrong(sheet: tuple[Json, Json, li
 
         def without(node: Json) -> Json:
             items = [without(one) for one in node.get("item", ()) if one["linkId"] != gone]
-            answers = [without(one) for one in node.get("answer", ())]
+            answers = [without(answer) for answer in node.get("answer", ())]
             return {**node, **({"item": items} if "item" in node else {}), **({"answer": answers} if answers else {})}
 
         assert unanswered(asked, without(said), collected=False) == (gone,)

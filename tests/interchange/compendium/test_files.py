@@ -62,13 +62,13 @@ def test_a_table_says_what_tests_say(tmp_path: Path) -> None:
     found = read(tmp_path, LABORATORY + text, table)
     assert found.problems == ()
     assert found.compendium is not None
-    first, second = (one.test for one in found.compendium.tests)
+    first, second = (test.test for test in found.compendium.tests)
     assert (first.code, first.title, first.synonyms, first.ask) == ("A", 'Say "A"', ("x", "y z"), ("q",))
     assert first.specimen is not None
     assert (first.specimen.text, first.specimen.code) == ("Blood", "12")
     assert second.specimen is not None
     assert second.specimen.text == "Serum"
-    assert [len(one.questions) for one in found.compendium.tests] == [1, 0]
+    assert [len(test.questions) for test in found.compendium.tests] == [1, 0]
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

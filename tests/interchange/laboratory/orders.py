@@ -200,7 +200,7 @@ def kept(folder: Path, resources: list[Resource]) -> Iterator[Store]:
     """Keep resources in a store until the block ends."""
     store = Store(folder / "orders.db", ["riverbend"], lambda: AT, Everything())
     try:
-        write(store, lambda transaction: [keep(transaction, one) for one in resources])
+        write(store, lambda transaction: [keep(transaction, resource) for resource in resources])
         yield store
     finally:
         store.close()
@@ -229,11 +229,11 @@ def keep(transaction: Transaction, resource: Resource) -> None:
 
 def place(transaction: Transaction, resources: list[Resource], laboratory: str = "lab-1") -> None:
     """Keep orders with all that they name, and let them wait, as `$submit` does in its commit."""
-    for one in resources:
-        keep(transaction, one)
-    for one in resources:
-        if one["resourceType"] == "RequestGroup":
-            enqueue(transaction, one["id"], laboratory)
+    for resource in resources:
+        keep(transaction, resource)
+    for resource in resources:
+        if resource["resourceType"] == "RequestGroup":
+            enqueue(transaction, resource["id"], laboratory)
 
 
 def few(*order_ids: str, laboratory: str = "lab-1") -> list[Resource]:

@@ -35,7 +35,7 @@ class Scripted:
     @property
     def control_ids(self) -> list[str]:
         """The control ids of what it received whole."""
-        return [segments(one)[0][10] for one in self.messages]
+        return [segments(message)[0][10] for message in self.messages]
 
 
 @contextlib.contextmanager

@@ -112,11 +112,11 @@ def test_a_second_reader_finds_the_structure(tmp_path: Path, version: str, accou
     text = written(order, version=version).decode()
     found = parse_message(text, validation_level=VALIDATION_LEVEL.TOLERANT, find_groups=True)
     assert found.name == "OML_O21"
-    groups = [one.name for one in found.children]
+    groups = [child.name for child in found.children]
     # A second ORC may also begin a prior result, for which it takes ours.
     assert groups[:3] == ["MSH", "OML_O21_PATIENT", "OML_O21_ORDER"]
-    assert "OML_O21_INSURANCE" in [one.name for one in found.oml_o21_patient.children] or account == "self"
-    assert next(one.name for one in found.oml_o21_order.oml_o21_observation_request.children) == "OBR"
+    assert "OML_O21_INSURANCE" in [child.name for child in found.oml_o21_patient.children] or account == "self"
+    assert next(child.name for child in found.oml_o21_order.oml_o21_observation_request.children) == "OBR"
 
 
 def test_the_older_message(order: LaboratoryOrder) -> None:
@@ -125,8 +125,8 @@ def test_the_older_message(order: LaboratoryOrder) -> None:
     assert message.leaf("MSH", 9, 2) == "O01"
     assert message.leaf("MSH", 9, 3) is None
     assert message.leaf("MSH", 12) == "2.3"
-    assert [one.name for one in message.segments].count("OBR") == 2
-    assert not {"TQ1", "SPM"} & {one.name for one in message.segments}
+    assert [segment.name for segment in message.segments].count("OBR") == 2
+    assert not {"TQ1", "SPM"} & {segment.name for segment in message.segments}
     assert message.leaf("ORC", 7, 6) == message.leaf("OBR", 27, 6) == "S"
     assert message.leaf("OBR", 15, 1, 2) == "Serum"
     assert message.leaf("OBX", 11) == "F"
@@ -167,7 +167,7 @@ def test_an_authority_without_a_name(order: LaboratoryOrder) -> None:
 
 def test_only_external_numbers_are_told(order: LaboratoryOrder) -> None:
     """C-417: those of type MR of table 0203, whatever else the patient is known by."""
-    assert [one["value"] for one in order.record_numbers] == ["MRN-7", "88"]
+    assert [record_number["value"] for record_number in order.record_numbers] == ["MRN-7", "88"]
     assert b"not told" not in written(order)
 
 
@@ -190,7 +190,7 @@ def test_what_the_character_set_lacks(tmp_path: Path) -> None:
 def test_an_answer_that_no_message_can_say(tmp_path: Path) -> None:
     """Such an order is not written: the laboratory would take the question for unanswered."""
     resources = ordered()
-    test = next(one for one in resources if one["id"] == "o1-LI")
+    test = next(resource for resource in resources if resource["id"] == "o1-LI")
     test["contained"][0]["item"][0]["answer"] = [{"valueAttachment": {"url": "https://elsewhere.example/scan"}}]
     with pytest.raises(UnwritableError, match="no message can say an answer of type Attachment"):
         written(order_of(tmp_path, resources))
@@ -253,7 +253,7 @@ def filled(part: Any, texts: dict[str, str]) -> Any:
     if isinstance(part, list | tuple):
         return type(part)(filled(one, texts) for one in part)
     if is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{one.name: filled(getattr(part, one.name), texts) for one in fields(part)})
+        return replace(part, **{field.name: filled(getattr(part, field.name), texts) for field in fields(part)})
     return part
 
 

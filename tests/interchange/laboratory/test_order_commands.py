@@ -43,8 +43,8 @@ def test_orders_are_listed_and_shown(tmp_path: Path) -> None:
             ("waits", "waiting"),
         ]
         assert {frozenset(one) for one in listed} == {frozenset(SHOWN)}
-        assert [one["order"] for one in orders(service, "list", "--state", "accepted")] == ["fine"]
-        assert [one["order"] for one in orders(service, "list", "--laboratory", "other")] == ["waits"]
+        assert [order["order"] for order in orders(service, "list", "--state", "accepted")] == ["fine"]
+        assert [order["order"] for order in orders(service, "list", "--laboratory", "other")] == ["waits"]
         assert orders(service, "list", "--tenant", "lakeside") == []
         shown = orders(service, "show", "refused")
         assert shown["reason"] == "AE 207: no such test"
@@ -71,7 +71,7 @@ def test_what_failed_is_listed_until_it_is_done_with(tmp_path: Path) -> None:
     with bench(tmp_path) as service:
         service.place("o1")
         assert service.hook("refuse")[0] == 200
-        assert [one["order"] for one in orders(service, "list")] == ["o1"]
+        assert [order["order"] for order in orders(service, "list")] == ["o1"]
         service.revise("o1", "cancelled")
         assert orders(service, "list") == []
 

@@ -202,14 +202,14 @@ def test_at_random(tmp_path: Path) -> None:
                 os.kill(process.run.pid, signal.SIGKILL)
                 assert process.run.wait(60) == KILLED
         with started(tmp_path, configuration(lives.connector)):
-            until(lambda: all(lives.sent(one).standing in {"accepted", "held"} for one in orders))
+            until(lambda: all(lives.sent(order).standing in {"accepted", "held"} for order in orders))
     lives.check()
     assert len(laboratory.control_ids) == len(set(laboratory.control_ids))
-    held = [one for one in orders if lives.sent(one).standing == "held"]
+    held = [order for order in orders if lives.sent(order).standing == "held"]
     assert len(held) <= 4
     assert len(orders) - len(held) <= len(laboratory.messages) <= len(orders)
     assert {lives.status(one)[0] for one in held} <= {"pending"}
-    assert {lives.status(one) for one in set(orders) - set(held)} == {("sent", 2)}
+    assert {lives.status(order) for order in set(orders) - set(held)} == {("sent", 2)}
 
 
 def test_the_configuration_of_these_tests() -> None:

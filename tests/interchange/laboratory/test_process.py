@@ -37,7 +37,7 @@ def say(lab: Laboratory, seconds: float = 60) -> bytes:
 
 def acknowledged(answer: bytes) -> tuple[str, str, str]:
     """Return MSA-1, MSA-2 and ERR-8 of an answer."""
-    found = {one[0]: one for one in segments(blocks(answer)[0])}
+    found = {segment[0]: segment for segment in segments(blocks(answer)[0])}
     return field(found["MSA"], 1), field(found["MSA"], 2), field(found.get("ERR", []), 8)
 
 

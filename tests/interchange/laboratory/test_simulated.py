@@ -14,7 +14,7 @@ from tests.interchange.laboratory.orders import keep, ordered
 def reports(service: Bench, test: str) -> list[dict[str, Any]]:
     """Return the reports of a test."""
     found = service.inside.ask("GET", f"/fhir/R4/DiagnosticReport?based-on=ServiceRequest/{test}").json()
-    return [one["resource"] for one in found.get("entry", ())]
+    return [entry["resource"] for entry in found.get("entry", ())]
 
 
 def test_without_a_word_nothing_happens(tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_in_its_time(tmp_path: Path) -> None:
         assert lipids["performer"] == [{"reference": "Organization/lab-1"}]
         assert {one["code"] for one in lipids["code"]["coding"]} == {"24331-1", "57698-3", "LI"}
         values = [service.inside.ask("GET", f"/fhir/R4/{one['reference']}").json() for one in lipids["result"]]
-        assert [one["code"]["coding"][0]["code"] for one in values] == ["2093-3", "2571-8", "2085-9"]
-        for one in values:
-            assert one["basedOn"] == [{"reference": "ServiceRequest/o1-LI"}]
-            assert one["valueQuantity"]["value"] > 0
-            assert one["referenceRange"]
+        assert [value["code"]["coding"][0]["code"] for value in values] == ["2093-3", "2571-8", "2085-9"]
+        for value in values:
+            assert value["basedOn"] == [{"reference": "ServiceRequest/o1-LI"}]
+            assert value["valueQuantity"]["value"] > 0
+            assert value["referenceRange"]
         assert service.sent().result_ms is None
         service.advance(1000)
         assert len(reports(service, "o1-LI")) == 1

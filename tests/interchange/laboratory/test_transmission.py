@@ -177,7 +177,7 @@ def test_heads_are_the_first_of_each_laboratory(store: Store) -> None:
     assert first is not None
     assert first.order_id == "a"
     assert transmission.next_waiting(store.reader(), "u", "m") is None
-    assert [(one.standing, one.number) for one in transmission.counts(store.reader())] == [("waiting", 4)]
+    assert [(count.standing, count.number) for count in transmission.counts(store.reader())] == [("waiting", 4)]
 
 
 @pytest.mark.parametrize(
@@ -201,4 +201,4 @@ def test_queries_use_an_index(store: Store, sql: str, arguments: tuple[Any, ...]
     """Each finds its rows by an index: the orders that have ended are many."""
     steps = [row[3] for row in store.reader().execute(f"EXPLAIN QUERY PLAN {sql}", arguments)]
     large = ("SCAN t", "SCAN transmission", "SCAN transmission_try")
-    assert [one for one in steps if one in large] == []
+    assert [step for step in steps if step in large] == []

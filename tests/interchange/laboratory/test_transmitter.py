@@ -33,9 +33,9 @@ def test_an_order_is_sent(tmp_path: Path) -> None:
             [told] = service.tries()
             found = metrics(service.inside)
     [message] = laboratory.messages
-    pid = next(one for one in segments(message) if one[0] == "PID")
+    pid = next(segment for segment in segments(message) if segment[0] == "PID")
     assert field(pid, 3) == "MRN-7^^^RVB^MR"
-    orc, obr = (next(one for one in segments(message) if one[0] == name) for name in ("ORC", "OBR"))
+    orc, obr = (next(segment for segment in segments(message) if segment[0] == name) for name in ("ORC", "OBR"))
     assert field(orc, 2) == field(obr, 2) == "o1-GL^CDIS"
     assert field(orc, 4) == "o1^CDIS"
     assert laboratory.control_ids == [told.control_id]
@@ -124,7 +124,7 @@ def test_a_laboratory_that_is_down(tmp_path: Path) -> None:
             )
             service.advance(600)
             service.until("accepted", "o2")
-            assert [field(segments(one)[2], 2) for one in laboratory.messages] == ["o1-GL^CDIS", "o2-GL^CDIS"]
+            assert [field(segments(message)[2], 2) for message in laboratory.messages] == ["o1-GL^CDIS", "o2-GL^CDIS"]
             # That it could not be sent is told no more, once it was.
             assert [one.outcome for one in service.tries()] == ["accepted"]
 
@@ -161,7 +161,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
         slow.go.set()
         service.until("accepted", "s3")
         assert service.sent("s1").standing == "accepted"
-        assert [field(segments(one)[2], 4) for one in slow.messages] == ["s1^CDIS", "s3^CDIS"]
+        assert [field(segments(message)[2], 4) for message in slow.messages] == ["s1^CDIS", "s3^CDIS"]
 
 
 def test_withdrawn_or_sent(tmp_path: Path) -> None:
@@ -180,10 +180,10 @@ def test_withdrawn_or_sent(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        until(lambda: all(service.sent(one).standing in {"accepted", "withdrawn"} for one in orders))
-        received = {field(segments(one)[2], 4, 1) for one in laboratory.messages}
-        assert received == {one for one in orders if service.sent(one).standing == "accepted"}
-        assert received.isdisjoint(one for one in orders if done[one])
+        until(lambda: all(service.sent(order).standing in {"accepted", "withdrawn"} for order in orders))
+        received = {field(segments(message)[2], 4, 1) for message in laboratory.messages}
+        assert received == {order for order in orders if service.sent(order).standing == "accepted"}
+        assert received.isdisjoint(order for order in orders if done[order])
         assert len(laboratory.messages) == len(received)
 
 

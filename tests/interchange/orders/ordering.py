@@ -82,7 +82,7 @@ class Clinic:
             "author": to(f"Practitioner/{self.author}"),
             "contained": [*parts, *contained],
             "extension": [extension("performer", valueReference=to(f"Organization/{self.lab}"))],
-            "action": [{"resource": to(f"#{one['id']}")} for one in parts],
+            "action": [{"resource": to(f"#{part['id']}")} for part in parts],
             **more,
         }
         return {name: value for name, value in made.items() if value not in (None, [])}

@@ -55,7 +55,7 @@ def test_an_order_is_cancelled(inside: Inside, base: str, status: str) -> None:
     assert answer.status_code == 200, answer.text
     order = answer.json()
     assert (order["status"], status_of(order)) == (said(base, "revoked"), "cancelled")
-    assert {one["status"] for one in here.tests_of(order)} == {said(base, "revoked")}
+    assert {test["status"] for test in here.tests_of(order)} == {said(base, "revoked")}
     assert standing(inside, order_id) in {None, TransmissionStatus.WITHDRAWN, TransmissionStatus.REFUSED}
     assert here.cancel(order_id).status_code == 200
     assert issue(here.submit(order_id), 409, "conflict")
@@ -95,7 +95,7 @@ def test_a_failed_order_says_why_and_goes_again(inside: Inside, base: str) -> No
     order = here.read(order_id)
     assert (order["status"], order["meta"]["versionId"]) == (said(base, "on-hold"), "2")
     assert [one["text"] for one in order["note"]] == ["The laboratory refused it."]
-    assert {one["status"] for one in here.tests_of(order)} == {said(base, "on-hold")}
+    assert {test["status"] for test in here.tests_of(order)} == {said(base, "on-hold")}
     again = here.submit(order_id)
     assert again.status_code == 200, again.text
     assert (status_of(again.json()), again.json()["note"]) == ("pending", order["note"])
@@ -144,7 +144,7 @@ def test_a_draft_changes(inside: Inside, base: str, status: str) -> None:
     assert moved.status_code == 422
     assert codes(moved) == [("business-rule", "cross-patient-order", "RequestGroup.subject.reference")]
     back = here.ask("PUT", path, {**changed, "action": order["action"]})
-    assert [one["status"] for one in here.tests_of(back.json())] == [order["status"]]
+    assert [test["status"] for test in here.tests_of(back.json())] == [order["status"]]
     assert here.submit(order_id).status_code == 200
 
 
@@ -237,7 +237,7 @@ def test_a_merge_takes_orders_along(inside: Inside) -> None:
     for order_id, status in ((done, "completed"), (open_, "sent")):
         order = here.read(order_id)
         assert (order["subject"], status_of(order)) == (to(f"Patient/{survivor}"), status)
-        assert {one["subject"]["reference"] for one in here.tests_of(order)} == {f"Patient/{survivor}"}
+        assert {test["subject"]["reference"] for test in here.tests_of(order)} == {f"Patient/{survivor}"}
 
 
 def test_the_table_is_obeyed(inside: Inside) -> None:

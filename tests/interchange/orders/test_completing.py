@@ -28,7 +28,7 @@ def sent(inside: Inside, here: Clinic, *tests: str) -> tuple[str, list[str]]:
 def seen(here: Clinic, order_id: str) -> tuple[str, str, list[str]]:
     """Return what an order is, in both vocabularies, and the statuses of its tests."""
     order = here.read(order_id)
-    return status_of(order), order["status"], [one["status"] for one in here.tests_of(order)]
+    return status_of(order), order["status"], [test["status"] for test in here.tests_of(order)]
 
 
 def test_final_results_complete_an_order(inside: Inside, base: str) -> None:

@@ -72,12 +72,12 @@ class Lives:
         assert {order_id for order_id, _ in queue} <= set(mine)
         return [
             (
-                str(status_of(one, SYSTEM)),
-                int(one["meta"]["versionId"]),
-                mine[one["id"]],
-                [standing for order_id, standing in queue if order_id == one["id"]],
+                str(status_of(order, SYSTEM)),
+                int(order["meta"]["versionId"]),
+                mine[order["id"]],
+                [standing for order_id, standing in queue if order_id == order["id"]],
             )
-            for one in orders
+            for order in orders
         ]
 
 

@@ -72,7 +72,7 @@ class Model:
         """Return the order once its results were looked at."""
         if self.status in {"draft", "cancelled"}:
             return self
-        done = tuple(bool(one or self.results[TESTS]) for one in self.results[:TESTS])
+        done = tuple(bool(result or self.results[TESTS]) for result in self.results[:TESTS])
         status = TABLE.get((self.status, "resulted" if all(done) else "unresulted"), self.status)
         return replace(self, done=done, status=status)
 
@@ -134,7 +134,7 @@ class Driven:
 
     async def link(self, number: int) -> bool:
         """Keep a report of a test, or of the order."""
-        targets = (*(f"ServiceRequest/{one}" for one in self.tests), f"RequestGroup/{self.order_id}")
+        targets = (*(f"ServiceRequest/{test}" for test in self.tests), f"RequestGroup/{self.order_id}")
         body = {**self.here.report(targets[number]), "subject": to(f"Patient/{self.here.patient}")}
         route = ROUTES["DiagnosticReport", "create", InteractionLevel.TYPE]
         answer = await self.answered(route, self.request("DiagnosticReport", "", body))
@@ -155,8 +155,8 @@ class Driven:
         stored = transaction.get("RequestGroup", self.order_id)
         assert stored is not None
         order = stored.resource()
-        tests = [transaction.get("ServiceRequest", one) for one in orders.tests_of(order)]
-        statuses = tuple(one.resource()["status"] for one in tests if one is not None)
+        tests = [transaction.get("ServiceRequest", test) for test in orders.tests_of(order)]
+        statuses = tuple(test.resource()["status"] for test in tests if test is not None)
         return str(status_of(order, SYSTEM)), order["status"], statuses
 
     def queued(self, transaction: Transaction) -> TransmissionStatus | None:
@@ -176,7 +176,7 @@ def ordered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
 
 async def together(driven: Driven, actions: list[Action]) -> list[bool]:
     """Let actions happen at once, and return which could."""
-    return list(await asyncio.gather(*(driven.act(one) for one in actions)))
+    return list(await asyncio.gather(*(driven.act(action) for action in actions)))
 
 
 def explained(model: Model, actions: list[Action], told: list[bool], seen: tuple[Any, ...]) -> list[Model]:

@@ -18,7 +18,7 @@ def test_an_order_waits_for_its_submit(service: Running, base: str) -> None:
     assert done.status_code == 200, done.text
     draft = done.json()
     assert (draft["resourceType"], draft["status"], status_of(draft)) == ("RequestGroup", "draft", "draft")
-    assert {one["status"] for one in here.tests_of(draft)} == {"draft"}
+    assert {test["status"] for test in here.tests_of(draft)} == {"draft"}
     assert here.read(draft["id"]) == draft
 
     submitted = here.submit(draft["id"])
@@ -29,7 +29,7 @@ def test_an_order_waits_for_its_submit(service: Running, base: str) -> None:
     assert coding["display"] == "Pending"
     assert order["meta"]["versionId"] == "2"
     assert submitted.headers["etag"] == 'W/"2"'
-    assert {one["status"] for one in here.tests_of(order)} == {"active"}
+    assert {test["status"] for test in here.tests_of(order)} == {"active"}
 
 
 def test_an_order_is_placed_at_once(service: Running, base: str) -> None:
@@ -190,7 +190,7 @@ def test_an_order_is_found_by_either_status(service: Running, base: str) -> None
     for status, total in (("pending", 1), ("active", 1), ("draft", 0), ("sent", 0)):
         found = here.ask("GET", f"RequestGroup?patient={here.patient}&status={status}").json()
         assert found["total"] == total, status
-        assert [one["resource"]["id"] for one in found.get("entry", ())] == [order["id"]] * total
+        assert [entry["resource"]["id"] for entry in found.get("entry", ())] == [order["id"]] * total
 
 
 def test_if_none_exist(service: Running, base: str) -> None:

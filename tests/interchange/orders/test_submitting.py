@@ -160,7 +160,7 @@ FASTING = {
 
 def response(*answers: str, within: str = "aoe", **more: Any) -> dict[str, Any]:
     """Return a QuestionnaireResponse that an order contains."""
-    items = [{"linkId": one, "answer": [{"valueString": "x"}]} for one in answers]
+    items = [{"linkId": answer, "answer": [{"valueString": "x"}]} for answer in answers]
     made = {"resourceType": "QuestionnaireResponse", "id": within, "status": "completed", **more}
     return {**made, "item": items} if items else made
 

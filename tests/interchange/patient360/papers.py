@@ -88,8 +88,8 @@ class Shelf:
     async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the documents."""
         self.asked.append(subject)
-        for one in self.documents:
-            yield one
+        for document in self.documents:
+            yield document
         if self.error is not None:
             raise self.error
 
@@ -115,7 +115,7 @@ class Chart:
     async def take(self, *documents: RetrievedDocument) -> list[ImportOutcome]:
         """Import some documents as one retrieval does."""
         importer = Importer(self.service, await self.job(), read_paper, Words(SYSTEM))
-        return [await importer.take(one) for one in documents]
+        return [await importer.take(document) for document in documents]
 
     def resources(self, type_name: str = "") -> list[Json]:
         """Return what the chart holds, of a type or all."""
@@ -140,14 +140,14 @@ class Chart:
 
     def keys(self) -> list[Key]:
         """Return the keys of the facts, in order."""
-        return sorted(key_of(one) for one in self.facts())
+        return sorted(key_of(fact) for fact in self.facts())
 
     def standing_behind(self, reference: str) -> set[str]:
         """Return the organizations that stand behind a resource."""
         return {
-            one["agent"][0]["who"]["display"]
-            for one in self.resources("Provenance")
-            if any(target["reference"].partition("/_history/")[0] == reference for target in one["target"])
+            resource["agent"][0]["who"]["display"]
+            for resource in self.resources("Provenance")
+            if any(target["reference"].partition("/_history/")[0] == reference for target in resource["target"])
         }
 
     def close(self) -> None:

@@ -72,7 +72,7 @@ def fhir(resource: Any, status: int = 200) -> Said:
 
 def bundle(*resources: Any, **links: str) -> dict[str, Any]:
     """Return a searchset with links."""
-    made = {"resourceType": "Bundle", "type": "searchset", "entry": [{"resource": one} for one in resources]}
+    made = {"resourceType": "Bundle", "type": "searchset", "entry": [{"resource": resource} for resource in resources]}
     return {**made, "link": [{"relation": name, "url": url} for name, url in links.items()]}
 
 

@@ -44,12 +44,12 @@ def test_documents_in_the_patients_folder(tmp_path: Path) -> None:
     lay(tmp_path / "RB-2" / "a.xml", "<other/>")
     documents = found(tmp_path)
     kinds = ("text/xml", "application/fhir+json", "application/fhir+json")
-    assert tuple(one.media_type for one in documents) == kinds
-    assert [one.version for one in documents] == [FhirVersion.R4, FhirVersion.R4, FhirVersion.STU3]
-    assert [one.body for one in documents] == [b"<a/>", b"{}", b"{}"]
+    assert tuple(document.media_type for document in documents) == kinds
+    assert [document.version for document in documents] == [FhirVersion.R4, FhirVersion.R4, FhirVersion.STU3]
+    assert [document.body for document in documents] == [b"<a/>", b"{}", b"{}"]
     assert documents[1].id == documents[2].id != documents[0].id
     assert documents[0].at < documents[1].at
-    assert {one.organization for one in documents} == {"drop"}
+    assert {document.organization for document in documents} == {"drop"}
     assert found(tmp_path, organization="Pine", identifier_system=MRN)[0].organization == "Pine"
     assert found(tmp_path, identifier_system="urn:other") == []
 

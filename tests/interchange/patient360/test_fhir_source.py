@@ -123,7 +123,7 @@ def test_pages_are_followed(other: Outside, monkeypatch: pytest.MonkeyPatch) -> 
     for _ in range(9):
         other.ask("POST", "/fhir/R4/Observation", json=least("Observation", there))
     [document] = retrieved(server(f"{other.url}/fhir/R4", **by_secret(other)), subject(number))
-    found = [one["id"] for one in resources(document.body)]
+    found = [resource["id"] for resource in resources(document.body)]
     assert len(found) == len(set(found)) == 11
 
 
@@ -134,7 +134,7 @@ def test_searches_where_there_is_no_everything(other: Outside) -> None:
     who = subject(number)
     scope = "user/Patient.read user/Observation.read"
     [document] = retrieved(server(f"{other.url}/fhir/R4", **by_secret(other, scope=scope)), who)
-    assert [one["resourceType"] for one in resources(document.body)] == ["Patient", "Observation"]
+    assert [resource["resourceType"] for resource in resources(document.body)] == ["Patient", "Observation"]
     with pytest.raises(SourceError, match="shows nothing"):
         retrieved(server(f"{other.url}/fhir/R4", **by_secret(other, scope="user/Patient.read")), who)
 

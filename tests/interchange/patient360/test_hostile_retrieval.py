@@ -57,7 +57,7 @@ def test_bad_documents_fail_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (told["status"], told["documentsImported"], told["documentsFailed"]) == ("completed", 1, bad)
     (organization,) = (one["part"] for one in found if one["name"] == "organization")
     reasons = [{part["name"]: part for part in one["part"]} for one in organization if one["name"] == "reason"]
-    counted = {one["code"]["valueCode"]: one["documents"]["valueInteger"] for one in reasons}
+    counted = {reason["code"]["valueCode"]: reason["documents"]["valueInteger"] for reason in reasons}
     expected = {name: len(bodies) for name, bodies in BODIES.items()}
     assert counted == {**expected, "not-json": 1, "not-a-document": expected["not-a-document"] + 1}
     assert "Zanzibar" not in done.text + "".join(capsys.readouterr())

@@ -49,9 +49,9 @@ async def test_a_document_and_its_facts(chart: Chart) -> None:
     document = paper(PINE, result(), problem(code=coded("urn:oid:2.16.840.1.113883.6.90", "e119")))
     (outcome,) = await chart.take(document)
     assert (outcome.ended, outcome.counts["added"]) == (DocumentOutcome.IMPORTED, 2)
-    for one in chart.resources():
-        assert defects(one, FhirVersion.R4) == ()
-        assert len(one["id"]) == 24
+    for resource in chart.resources():
+        assert defects(resource, FhirVersion.R4) == ()
+        assert len(resource["id"]) == 24
     observation, condition = chart.facts()
     assert observation["subject"] == {"reference": f"Patient/{chart.id}"}
     assert condition["code"]["coding"][0] == {"system": "http://hl7.org/fhir/sid/icd-10-cm", "code": "E11.9"}
@@ -95,12 +95,12 @@ async def test_the_same_again(chart: Chart) -> None:
     await chart.take(*documents)
     before = chart.resources()
     outcomes = await chart.take(*documents)
-    assert [one.reason for one in outcomes] == ["known-document", "known-document"]
+    assert [outcome.reason for outcome in outcomes] == ["known-document", "known-document"]
     again = [paper(PINE, problem(), result(), name="2"), paper(LAKE, drug(), name="2")]
     outcomes = await chart.take(*again)
-    assert [one.counts["added"] + one.counts["updated"] for one in outcomes] == [0, 0]
+    assert [outcome.counts["added"] + outcome.counts["updated"] for outcome in outcomes] == [0, 0]
     facts = {reference(one): one for one in before}
-    assert all(one == facts[reference(one)] for one in chart.facts())
+    assert all(fact == facts[reference(fact)] for fact in chart.facts())
 
 
 async def test_a_document_twice_in_one_retrieval(chart: Chart) -> None:
@@ -189,7 +189,7 @@ async def test_a_large_document(chart: Chart) -> None:
         await chart.take(paper(PINE, *facts))
         told = [one["reference"] for source in chart.resources("Provenance") for one in source["target"]]
         assert len(told) == len(set(told)) == 251
-        assert [len(one["meta"]["tag"]) for one in chart.resources("Provenance")] == [1] * 6
+        assert [len(resource["meta"]["tag"]) for resource in chart.resources("Provenance")] == [1] * 6
     await chart.take(paper(PINE, *facts, name="2"))
     assert len(chart.facts()) == 250
 
@@ -199,7 +199,7 @@ async def test_what_another_source_says_stays(chart: Chart) -> None:
     first, second = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99))
     await chart.take(paper(PINE, *numbered([first], "urn:oid:1.2.3")), paper(LAKE, first))
     await chart.take(paper(PINE, *numbered([second], "urn:oid:1.2.3"), at="2024-04-01", name="2"))
-    assert [one["valueQuantity"]["value"] for one in chart.facts()] == [98, 99]
+    assert [fact["valueQuantity"]["value"] for fact in chart.facts()] == [98, 99]
 
 
 @pytest.mark.parametrize(("also", "left"), [(False, [99]), (True, [98, 99])])
@@ -211,7 +211,7 @@ async def test_a_correction_to_what_is_known(chart: Chart, *, also: bool, left: 
         await chart.take(paper(HILL, first))
     (outcome,) = await chart.take(paper(PINE, *numbered([second], "urn:oid:1.2.3"), at="2024-04-01", name="2"))
     assert outcome.counts["withdrawn"] == (not also)
-    assert sorted(one["valueQuantity"]["value"] for one in chart.facts()) == left
+    assert sorted(fact["valueQuantity"]["value"] for fact in chart.facts()) == left
 
 
 async def test_a_corrected_fact_beside_what_it_was(chart: Chart) -> None:
@@ -219,7 +219,7 @@ async def test_a_corrected_fact_beside_what_it_was(chart: Chart) -> None:
     first, second = (result(valueQuantity={"value": value, "unit": "mg/dL"}) for value in (98, 99))
     await chart.take(paper(PINE, *numbered([first], "urn:oid:1.2.3")))
     await chart.take(paper(PINE, *numbered([second], "urn:oid:1.2.3"), first, at="2024-04-01", name="2"))
-    assert sorted(one["valueQuantity"]["value"] for one in chart.facts()) == [98, 99]
+    assert sorted(fact["valueQuantity"]["value"] for fact in chart.facts()) == [98, 99]
 
 
 async def test_details_are_kept_of_the_others(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ async def test_a_fault_of_ours_ends_one_document(chart: Chart) -> None:
 
     importer = Importer(chart.service, await chart.job(), read, Words(SYSTEM))
     outcomes = [await importer.take(paper(PINE, problem(), name=name)) for name in ("bad", "good")]
-    assert [(one.ended, one.reason) for one in outcomes] == [
+    assert [(outcome.ended, outcome.reason) for outcome in outcomes] == [
         (DocumentOutcome.FAILED, "service-fault"),
         (DocumentOutcome.IMPORTED, ""),
     ]

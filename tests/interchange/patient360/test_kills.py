@@ -61,7 +61,7 @@ class Life:
         path = f"/fhir/R4/Patient/{patient_id}/$everything?_count=500"
         chart = [one["resource"] for one in self.ask(process, "GET", path).json()["entry"]]
         sources = self.ask(process, "GET", "/fhir/R4/Provenance?_count=100").json()["entry"]
-        return [*chart, *(one["resource"] for one in sources)]
+        return [*chart, *(source["resource"] for source in sources)]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def keys(found: list[dict[str, Any]]) -> Counter[Key]:
     """Return the keys of the facts, with how often each is there; of documents but the number."""
     named = Counter(key_of(one) for one in found if one["resourceType"] in FACTS.keys() - {"DocumentReference"})
     documents = (one for one in found if one["resourceType"] == "DocumentReference")
-    return named + Counter(Key("DocumentReference", "", "", number_of(one)) for one in documents)
+    return named + Counter(Key("DocumentReference", "", "", number_of(document)) for document in documents)
 
 
 def number_of(document: dict[str, Any]) -> str:
@@ -127,8 +127,8 @@ def test_nothing_twice(
     documents = [one["masterIdentifier"]["value"] for one in found if "masterIdentifier" in one]
     assert len(documents) == len(set(documents))
     sources = [one for one in found if one["resourceType"] == "Provenance"]
-    assert [one for one in sources if len(one["meta"]["tag"]) > 1] == []  # none is importing any more
-    assert sorted(one["agent"][0]["who"]["display"] for one in sources) == [
+    assert [source for source in sources if len(source["meta"]["tag"]) > 1] == []  # none is importing any more
+    assert sorted(source["agent"][0]["who"]["display"] for source in sources) == [
         "Lakeshore Clinic",
         "Northgate Laboratory",
         "Pine Ridge Hospital",

@@ -21,7 +21,7 @@ WHO = subject("RB-1")
 def said(document: RetrievedDocument) -> Counter[tuple[str, str]]:
     """Return what a document says, by type and by what it is about."""
     facts = read_document(document).resources
-    return Counter((one["resourceType"], str(one.get("code", one.get("vaccineCode")))[:200]) for one in facts)
+    return Counter((fact["resourceType"], str(fact.get("code", fact.get("vaccineCode")))[:200]) for fact in facts)
 
 
 def test_the_same_documents_each_time() -> None:
@@ -34,19 +34,19 @@ def test_the_same_documents_each_time() -> None:
 def test_three_organizations_that_tell_in_part_the_same() -> None:
     """C-357: of both FHIR versions, valid, each fact by one or two of them, and one document twice."""
     documents = retrieved(Mock(), WHO)
-    assert len({one.organization for one in documents}) == Mock.organizations == 3
-    assert {one.version for one in documents} == set(FhirVersion)
+    assert len({document.organization for document in documents}) == Mock.organizations == 3
+    assert {document.version for document in documents} == set(FhirVersion)
     assert documents[-1] == documents[0]
-    assert {one.media_type for one in documents} == {FHIR, CCDA}
-    first, second, third = (said(one) for one in documents[:3])
+    assert {document.media_type for document in documents} == {FHIR, CCDA}
+    first, second, third = (said(document) for document in documents[:3])
     assert all(len(one) > 10 for one in (first, second, third))
     assert first & second
     assert second & third
-    for one in documents:
-        if one.media_type == FHIR:
-            held = [entry["resource"] for entry in orjson.loads(one.body)["entry"]]
+    for document in documents:
+        if document.media_type == FHIR:
+            held = [entry["resource"] for entry in orjson.loads(document.body)["entry"]]
             assert len(held) > 10
-            assert [found for resource in held for found in defects(resource, one.version)] == []
+            assert [found for resource in held for found in defects(resource, document.version)] == []
 
 
 def test_they_are_the_patients() -> None:

@@ -60,7 +60,7 @@ def retrieved(service: Running, patient: str) -> dict[str, object]:
 def held(service: Running, patient: str) -> Counter[str]:
     """Count what a chart holds, by type."""
     entries = service.ask("GET", f"/fhir/R4/Patient/{patient}/$everything?_count=500").json()["entry"]
-    return Counter(one["resource"]["resourceType"] for one in entries)
+    return Counter(entry["resource"]["resourceType"] for entry in entries)
 
 
 @pytest.mark.parametrize("version", ["R4", "STU3"])
@@ -96,8 +96,8 @@ def test_a_retrieval_over_http(other: Outside, tmp_path: Path, version: str) -> 
         assert wanted.keys() <= found.keys()
         documents = service.ask("GET", f"/fhir/R4/DocumentReference?patient={mine}&_count=100").json()["entry"]
         contents = {}
-        for one in documents:
-            attached = one["resource"]["content"][0]["attachment"]
+        for document in documents:
+            attached = document["resource"]["content"][0]["attachment"]
             if attached.get("url", "").startswith("Binary/"):
                 read = service.ask("GET", f"/fhir/R4/{attached['url']}", headers={"accept": attached["contentType"]})
                 assert read.headers["content-type"] == attached["contentType"]

@@ -89,10 +89,10 @@ def test_one_chart_of_three_sources(shelved: Inside) -> None:
         for name, behind in zip(facts, ({PINE, LAKE}, {PINE, HILL}, {LAKE}, {PINE, LAKE}), strict=True):
             query = f"patient={who}&_revinclude=Provenance:target"
             entries = shelved.ask("GET", f"{base}/{name}?{query}").json()["entry"]
-            matches = [one["resource"] for one in entries if one["search"]["mode"] == "match"]
-            sources = [one["resource"] for one in entries if one["search"]["mode"] == "include"]
+            matches = [entry["resource"] for entry in entries if entry["search"]["mode"] == "match"]
+            sources = [entry["resource"] for entry in entries if entry["search"]["mode"] == "include"]
             assert len(matches) == 1
-            assert {agent(one) for one in sources} == behind
+            assert {agent(source) for source in sources} == behind
             found = shelved.ask("GET", f"{base}/Provenance?target={name}/{matches[0]['id']}").json()
             assert found["total"] == len(sources)
     exported = shelved.ask("POST", f"/fhir/R4/Patient/{who}/$export-ccda", json={"resourceType": "Parameters"})
@@ -126,7 +126,7 @@ def test_by_each_source(shelved: Inside, shelves: list[Shelf]) -> None:
     stranger = MARISOL.__class__(("Ana",), "Quintero", "1984-02-29", "female")
     shelves[2].documents = [paper(HILL, result(), identity=stranger), paper(HILL, problem(), name="2")]
     parameters = retrieved(shelved, shelved.create(address=ADDRESS)["id"])
-    (hill,) = [one for one in parts(parameters, "organization") if one["name"] == HILL]
+    (hill,) = [part for part in parts(parameters, "organization") if part["name"] == HILL]
     assert (hill["documentsFound"], hill["documentsImported"], hill["documentsFailed"]) == (2, 1, 1)
     assert "patient-mismatch" in str(parameters)
 
@@ -138,12 +138,12 @@ def test_a_source_that_fails(shelved: Inside, shelves: list[Shelf]) -> None:
     who = shelved.create(address=ADDRESS)["id"]
     parameters = retrieved(shelved, who)
     assert told(parameters)["status"] == "partial"
-    failed = {one["name"]: one["text"] for one in parts(parameters, "source")}
+    failed = {part["name"]: part["text"] for part in parts(parameters, "source")}
     assert failed["pine"] == "pine does not answer; look at its log."
     assert "a secret" not in failed["lake"]
     assert len(everything(shelved, "/fhir/R4", who)) == 9  # what came before they failed
-    for one in shelves:
-        one.documents, one.error = [], SourceError(f"{one.name} does not answer.")
+    for shelve in shelves:
+        shelve.documents, shelve.error = [], SourceError(f"{shelve.name} does not answer.")
     handle = call(shelved, who).headers["location"].removeprefix(shelved.url)
     for _ in range(2):
         assert issue(ended(shelved, handle), 422, "processing")["diagnostics"] == "pine does not answer."
@@ -157,7 +157,7 @@ def test_a_source_that_takes_too_long(tmp_path: Path, shelves: list[Shelf], monk
     with running_inside(tmp_path, {KIND: work}) as service:
         parameters = retrieved(service, service.create(address=ADDRESS)["id"])
     assert told(parameters)["status"] == "partial"
-    assert [one["name"] for one in parts(parameters, "source")] == ["pine"]
+    assert [part["name"] for part in parts(parameters, "source")] == ["pine"]
 
 
 class Hanging(Shelf):

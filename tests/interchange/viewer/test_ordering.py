@@ -184,7 +184,7 @@ def test_every_kind_of_question() -> None:
         "p": "another",
         "inner": "deep",
     }
-    shown = {one.link_id: one for one in questions_of(asked, "ask:")}
+    shown = {question.link_id: question for question in questions_of(asked, "ask:")}
     assert (shown["b"].required, shown["inner"].condition) == (True, "“b” = Yes")
     for name, text in (("d", "many"), ("d", "NaN"), ("i", "1.5"), ("day", "soon"), ("at", "soon"), ("c", "9")):
         assert answers_to(asked, {f"ask:{name}": text}, "ask:") == ([], [f"ask:{name}"]), (name, text)

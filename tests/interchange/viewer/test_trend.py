@@ -59,5 +59,5 @@ def test_what_belongs_together() -> None:
 def test_what_is_unusual() -> None:
     """What a result means decides; nothing is said where nothing is."""
     meanings = ({"code": "H", "display": "High"}, {"code": "N", "display": "Normal"}, {})
-    found = [series([report("2025", value("1", interpretation=one))])[0].values[0] for one in meanings]
+    found = [series([report("2025", value("1", interpretation=meaning))])[0].values[0] for meaning in meanings]
     assert [(one.meaning, one.unusual) for one in found] == [("High", True), ("Normal", False), ("", False)]

@@ -59,7 +59,7 @@ class Receiver:
     def wait(self, count: int, seconds: float = PATIENCE_SECONDS) -> list[Post]:
         """Return the deliveries once there are so many; AssertionError where they do not come."""
         with self.gate:
-            assert self.gate.wait_for(lambda: len(self.posts) >= count, seconds), [one.event for one in self.posts]
+            assert self.gate.wait_for(lambda: len(self.posts) >= count, seconds), [post.event for post in self.posts]
             return list(self.posts)
 
     def took(self, post: Post) -> Step:

@@ -157,14 +157,14 @@ def test_a_document_becomes_available(watched: Running, hook: Receiver, base: st
     assert not happens(watched, "document", who, purpose="payment")
     assert not happens(watched, "document", other)
     posts = hook.wait(4)
-    assert sorted(one.event for one in posts) == ["clinical-alert"] * 3 + ["leading-indicator"]
+    assert sorted(post.event for post in posts) == ["clinical-alert"] * 3 + ["leading-indicator"]
     visits = [
-        next((part["resource"]["id"] for part in one.body["parameter"] if part["name"] == "encounter"), "")
-        for one in posts
-        if one.event == "clinical-alert"
+        next((part["resource"]["id"] for part in post.body["parameter"] if part["name"] == "encounter"), "")
+        for post in posts
+        if post.event == "clinical-alert"
     ]
     assert sorted(visits) == sorted([last, first, ""]), "another patient's visit is never shown"
-    assert all(defects(one.body, version_of(base)) == () for one in posts)
+    assert all(defects(post.body, version_of(base)) == () for post in posts)
 
 
 def test_a_merged_patient(watched: Running, hook: Receiver) -> None:

@@ -182,7 +182,7 @@ def test_an_event_that_cannot_be_told(sending: Running, hook: Receiver) -> None:
     hook.wait(1)
     (status, reason), *_ = tries(sending, told, 2)
     assert (status, reason) == (0, "the service had an internal error while it was being sent")
-    assert [one.body["id"] for one in hook.posts] == [made["id"]]
+    assert [post.body["id"] for post in hook.posts] == [made["id"]]
     assert "Quintero" not in sending.process.log.read_text()
 
 

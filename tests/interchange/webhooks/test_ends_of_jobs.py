@@ -79,9 +79,9 @@ def test_the_end_of_any_job(retrieving: Inside, hook: Receiver) -> None:
     assert document.status_code == 202, document.text
     _, handle = retrieved(retrieving, who)
     posts = hook.wait(2)
-    assert {one.event for one in posts} == {"async-complete"}
-    assert [one.body["issue"][0]["severity"] for one in posts] == ["information"] * 2
-    texts = {one.body["issue"][0]["diagnostics"] for one in posts}
+    assert {post.event for post in posts} == {"async-complete"}
+    assert [post.body["issue"][0]["severity"] for post in posts] == ["information"] * 2
+    texts = {post.body["issue"][0]["diagnostics"] for post in posts}
     assert texts == {
         f"The job export-ccda is done: {document.headers['location']}",
         f"The job {KIND} is done: {handle}",

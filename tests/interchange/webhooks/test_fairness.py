@@ -40,7 +40,7 @@ def test_a_sound_receiver_beside_many_ill_ones(sending: Running, hook: Receiver,
     made = [create(sending, observation(who))["id"] for _ in range(20)]
     # A silent one is broken off after ten seconds: it is not waited for.
     posts = hook.wait(len(made), 8)
-    assert {one.event for one in posts} == {f"Observation/{one}" for one in made}
+    assert {post.event for post in posts} == {f"Observation/{one}" for one in made}
     until(lambda: rows(sending, WAITING, mine)[0][0], lambda left: left == 0)
 
 

@@ -114,7 +114,7 @@ def test_killed_at_each_step(lives: Lives, hook: Receiver, point: str, kept: int
         until(lives.drained, bool)
         assert len(hook.posts) == told + kept
         assert process.run.poll() is None
-    assert {one.body["id"] for one in hook.posts} <= {"p1"}
+    assert {post.body["id"] for post in hook.posts} <= {"p1"}
     assert verify(lives.folder / DATABASE, INDEXERS).faults == {}
 
 

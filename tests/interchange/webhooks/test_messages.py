@@ -56,7 +56,7 @@ def message(
         "reason": {"coding": [{"system": TRIGGERS, "code": event}]},
     }
     paths = [f"Patient/{patient_id}", *([f"Encounter/{visit_id}"] if visit_id else [])]
-    held = [{"fullUrl": service.url + f"{base}/{one}", "resource": read(service, f"{base}/{one}")} for one in paths]
+    held = [{"fullUrl": service.url + f"{base}/{path}", "resource": read(service, f"{base}/{path}")} for path in paths]
     return {
         "resourceType": "Bundle",
         "type": "message",
@@ -80,7 +80,7 @@ def send(service: Running, body: Any, base: str = R4, client: str = "system") ->
 
 def enrol(service: Running, *patients: str, name: str = ROSTER, **more: Any) -> dict[str, Any]:
     """Put patients on a roster."""
-    members = [{"entity": {"reference": f"Patient/{one}"}, **more} for one in patients]
+    members = [{"entity": {"reference": f"Patient/{patient}"}, **more} for patient in patients]
     roster = {"resourceType": "Group", "type": "person", "actual": True, "name": name, "member": members}
     return create(service, roster)
 
@@ -133,7 +133,7 @@ def test_searched_by_event(sending: Running, base: str) -> None:
         answer = sending.ask("GET", f"{base}/Bundle?{query}", **who)
         assert answer.status_code == 200, answer.text
         entries = answer.json().get("entry", [])
-        return [one["resource"]["entry"][0]["resource"]["reason"]["coding"][0]["code"] for one in entries]
+        return [entry["resource"]["entry"][0]["resource"]["reason"]["coding"][0]["code"] for entry in entries]
 
     assert found("message.event=admin-notify") == ["A01", "A03", "A01", "A08"]
     assert found("message.event=A01") == ["A01", "A01"]

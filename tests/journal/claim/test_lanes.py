@@ -131,7 +131,7 @@ class Lanes(RuleBasedStateMachine):
     @rule(destination=st.sampled_from(DESTINATIONS), limit=st.integers(1, 5), late=st.booleans())
     def claim(self, destination: str, limit: int, late: bool) -> None:
         """What may run is claimed, oldest first."""
-        may_run = [one for one in self.model.deliveries if self.model.may_run(one, late=late)]
+        may_run = [delivery for delivery in self.model.deliveries if self.model.may_run(delivery, late=late)]
         expected = sorted((one for one in may_run if one.destination == destination), key=lambda one: one.seq)[:limit]
         claims = self.run(self.journal.claim(destination, limit, LATE if late else NOW))
         assert [one.seq for one in claims] == [one.seq for one in expected]
@@ -194,13 +194,13 @@ class Lanes(RuleBasedStateMachine):
         """The process ends and starts again."""
         self.run(self.journal.close())
         self.journal = self.run(self.opened())
-        for one in self.model.deliveries:
-            if one.state is State.CLAIMED:
-                one.state = State.RECEIVED
+        for delivery in self.model.deliveries:
+            if delivery.state is State.CLAIMED:
+                delivery.state = State.RECEIVED
 
     def pick(self, data: st.DataObject, states: set[State]) -> Delivery | None:
         """Return a delivery in one of the states."""
-        fitting = [one for one in self.model.deliveries if one.state in states]
+        fitting = [delivery for delivery in self.model.deliveries if delivery.state in states]
         return data.draw(st.sampled_from(fitting)) if fitting else None
 
     @invariant()

@@ -22,7 +22,7 @@ class Supply:
         return self.take()
 
     def _take(self, claims: tuple[Claimed, ...], left: int) -> None:
-        self.parts.append(([one.seq for one in claims], left))
+        self.parts.append(([claim.seq for claim in claims], left))
 
     def take(self) -> list[tuple[list[int], int]]:
         """Return what came since the last look."""

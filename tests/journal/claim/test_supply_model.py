@@ -44,9 +44,9 @@ class Destination:
         self.count = 0
 
     def _take(self, claims: tuple[Claimed, ...], left: int) -> None:
-        self.faults += [f"{one.seq} was handed out twice" for one in claims if one.seq in self.out]
+        self.faults += [f"{claim.seq} was handed out twice" for claim in claims if claim.seq in self.out]
         self.faults += ["more was handed out than was asked for"] * (left < 0)
-        self.out += [one.seq for one in claims]
+        self.out += [claim.seq for claim in claims]
         self.left = left
 
     async def _give_back(self, seq: int) -> None:

@@ -167,8 +167,8 @@ async def some_work(desk: Desk, count: int = 40) -> None:
     for number in range(count):
         await desk.record(str(number), (f"s|{number % 7}",))
     claims = await desk.claim(limit=5)
-    for one in claims[:3]:
-        await desk.deliver(one.seq, **({"state": State.HELD, "plan": b"{}"} if one.seq == 3 else {}))
+    for claim in claims[:3]:
+        await desk.deliver(claim.seq, **({"state": State.HELD, "plan": b"{}"} if claim.seq == 3 else {}))
     await work(desk, [("audit", "why"), ("alert", 1)])
 
 

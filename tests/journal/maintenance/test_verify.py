@@ -38,7 +38,7 @@ async def work(desk: Desk) -> None:
 def found(folder: Path) -> list[tuple[str, int]]:
     """Return the rules that are broken, with the entry."""
     with contextlib.closing(open_reader(folder)) as connection:
-        return [(one.rule, one.entry) for one in faults(connection)]
+        return [(fault.rule, fault.entry) for fault in faults(connection)]
 
 
 async def test_a_journal_at_work_is_sound(opened: Opener, tmp_path: Path) -> None:

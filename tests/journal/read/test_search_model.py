@@ -146,7 +146,7 @@ def test_pages_hold_what_every_filter_lets_through(
 ) -> None:
     """Newest first, none missed, none twice, whatever is asked together."""
     folder, entries = known
-    expected = [one.seq for one in entries if all(HOLDS[name](one, value) for name, value in asked.items())][::-1]
+    expected = [entry.seq for entry in entries if all(HOLDS[name](entry, value) for name, value in asked.items())][::-1]
     assert list(walked(folder, Filters(**asked), size)) == expected
 
 

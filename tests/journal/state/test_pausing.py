@@ -46,7 +46,7 @@ async def test_merges_are_counted_once_and_bounded(desk: Desk) -> None:
         counted = [CountedMerge("adt", "A|B", NOW, LATE, seq)] * 2
         await desk.journal.write(partial(pausing.count, merges=counted, keep=6))
     rows = await desk.journal.read(pausing.counted)
-    assert [one.seq for one in rows] == [6, 6, 7, 7, 8, 8]
+    assert [row.seq for row in rows] == [6, 6, 7, 7, 8, 8]
     held = HeldMerges("adt", "A|B", NOW)
     await desk.journal.write(partial(pausing.hold, held=held))
     assert await desk.journal.read(pausing.held) == (held,)

@@ -37,8 +37,8 @@ async def test_a_request_without_an_intent_is_kept_with_its_answer(desk: Desk) -
     await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW, outcomes=outcomes))
     with Reader(desk.folder) as reader:
         attempts = reader.show(seq).deliveries[0].attempts
-    assert [one.intent for one in attempts] == [update, create]
-    assert [one.outcome.status for one in attempts if one.outcome] == [200, 201]
+    assert [attempt.intent for attempt in attempts] == [update, create]
+    assert [attempt.outcome.status for attempt in attempts if attempt.outcome] == [200, 201]
     (claimed,) = await desk.claim(now=LATE)
     assert (claimed.attempts_made, claimed.open_intent) == (2, None)
 
@@ -117,7 +117,7 @@ async def test_an_intent_without_an_outcome_is_handed_to_the_next_claimer(opened
         assert claimed.attempts_made == 1
         await desk.journal.settle(settlement(seq, reason="unchanged"))
     with Reader(desk.folder) as reader:
-        outcomes = [one.outcome for one in reader.show(seq).deliveries[0].attempts]
+        outcomes = [attempt.outcome for attempt in reader.show(seq).deliveries[0].attempts]
     assert [(one.number, one.status, one.failure) for one in outcomes if one] == [(1, 0, "ambiguous")]
 
 
@@ -132,7 +132,7 @@ async def test_what_was_sent_after_a_kill_stands_beside_the_open_intent(opened: 
         await desk.journal.intend(seq, "d", intent(2))
         await desk.journal.settle(settlement(seq, outcomes=(RequestOutcome(2, 200, (), "", 1.0),)))
     with Reader(desk.folder) as reader:
-        outcomes = [one.outcome for one in reader.show(seq).deliveries[0].attempts]
+        outcomes = [attempt.outcome for attempt in reader.show(seq).deliveries[0].attempts]
     assert [(one.number, one.status, one.failure) for one in outcomes if one] == [(1, 0, "ambiguous"), (2, 200, "")]
 
 

@@ -65,7 +65,7 @@ def test_a_line_is_worked_out_once_for_what_it_goes_through(tmp_path: Path) -> N
 def test_what_grows_with_the_square_is_warned_of(tmp_path: Path, line: str, key: str, squares: int) -> None:
     """All segments of a name for each of others are told with their place, unless they belong to these."""
     costs = _costs(tmp_path, line, key)
-    told = [str(one) for one in costs.warnings()]
+    told = [str(warning) for warning in costs.warnings()]
     assert len(told) == squares
     assert all("basic.yaml:10:20: segments.ZBA.elements.extension.0.each: all of" in one for one in told), told
 
@@ -75,7 +75,7 @@ def test_a_file_above_the_limit_is_warned_of(tmp_path: Path) -> None:
     shipping = load([shipped("mappings")], "adt")
     assert Costs(shipping).warnings() == ()
     many = MessageLimits(10_000, 1_000_000, 500)
-    told = [str(one) for one in Costs(shipping, many).warnings()]
+    told = [str(warning) for warning in Costs(shipping, many).warnings()]
     assert any("patient.yaml" in one and "steps in the worst case, more than 20,000,000" in one for one in told), told
 
 
@@ -107,7 +107,7 @@ def test_no_message_asks_for_more_than_was_told(sent: MappingSource, message: Ma
     made = message(event, *segments, *lists)
     plan = compile_mapping(sent, channel_of({"authorities": {"RVB": "urn:x"}})).plan(made)
     kept = {one.record.local for one in plan.interactions if isinstance(one, Keep | Follow) and not _more(one)}
-    asked = len(kept) + sum(isinstance(one, Upsert) for one in plan.interactions)
+    asked = len(kept) + sum(isinstance(interaction, Upsert) for interaction in plan.interactions)
     bounds = MessageLimits(len(made.segments), made.text.count("~") + len(made.segments), 2)
     (told,) = [one for one in Costs(sent, bounds).events if one.event == event]
     assert asked <= told.cost.most.resources

@@ -38,7 +38,7 @@ def test_codes_without_a_row_are_counted_each_time(source: MappingSource, messag
 def test_what_is_found_elsewhere_is_not_unmapped(source: MappingSource, message: Make) -> None:
     """A race of the detailed table is looked up in the other one first, which is no unmapped code."""
     found = _covered(source, message("A31", "PID|1||1^^^RVB||A^B|||||2036-2"))
-    assert not [one for one in found.codes if one.table == "race-detailed"]
+    assert not [code for code in found.codes if code.table == "race-detailed"]
 
 
 def test_elements_and_rules_that_nothing_led_to(source: MappingSource, message: Make) -> None:
@@ -51,7 +51,7 @@ def test_elements_and_rules_that_nothing_led_to(source: MappingSource, message: 
     rules = {(Path(one.file).name, one.rule): one for one in found.never_used()}
     assert ("patient.yaml", "PID-7 | date") not in rules
     assert rules["patient.yaml", "PID-29 | datetime"].element == "Patient.deceasedDateTime"
-    assert not [one for one in rules if one[1].startswith("'http")]
+    assert not [rule for rule in rules if rule[1].startswith("'http")]
     found.add(message("A31", PID, "NK1|1|A^B|MTH"))
     assert "Patient.contact" not in found.never_produced()
 

@@ -84,7 +84,7 @@ def test_each_kind_of_change(
 def test_a_filtered_event_loses_its_interactions(source: MappingSource, message: Make, author: Author) -> None:
     """An event that is skipped from now on changes its rule, its action and what is asked of the server."""
     folder = author(adt="mapping: adt\nextends: shipped/adt\nevents: {A31: {skip: not-here}}\n")
-    found = {one.kind: (one.before, one.after) for one in _groups(source, folder, message("A31", PID))}
+    found = {group.kind: (group.before, group.after) for group in _groups(source, folder, message("A31", PID))}
     assert found[DifferenceKind.ACTION] == ("deliver", "filter")
     assert found[DifferenceKind.STEP] == ("asked", None)
 

@@ -233,7 +233,7 @@ def test_an_object_that_lacks_what_it_needs_is_told(source: MappingSource, messa
     types = [one for one in found.of_element("identifier") if one.element.endswith("type")]
     (lost,) = [one for one in types if one.source == "PID-3(2)"]
     assert lost.made is None
-    assert [(one.text, one.passed) for one in lost.conditions] == [("needs value", False)]
+    assert [(condition.text, condition.passed) for condition in lost.conditions] == [("needs value", False)]
     assert _line(lost.conditions[0].file, lost.conditions[0].line).startswith("needs: ")
 
 

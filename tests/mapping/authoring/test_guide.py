@@ -32,4 +32,4 @@ def test_every_file_of_the_tutorial_is_named() -> None:
     """A block that is no command and no output says which file it is."""
     blocks = list(BLOCK.finditer(TUTORIAL))
     assert len(blocks) > 10
-    assert [one["text"] for one in blocks if one["kind"] not in {"sh", "text"} and not one["file"]] == []
+    assert [block["text"] for block in blocks if block["kind"] not in {"sh", "text"} and not block["file"]] == []

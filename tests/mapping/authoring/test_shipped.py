@@ -27,7 +27,7 @@ RESULTS = load([shipped("mappings")], "oru")
 @pytest.fixture(scope="module")
 def results(source: MappingSource) -> dict[tuple[str, int], CaseResult]:
     """What became of each case, by its file and its number there."""
-    made = [one for of in (source, RESULTS) for one in run_cases(cases_for(CASES, of), of)]
+    made = [run_case for of in (source, RESULTS) for run_case in run_cases(cases_for(CASES, of), of)]
     return {(one.case.source.file, one.case.number): one for one in made}
 
 
@@ -38,10 +38,10 @@ def test_case(case: Case, results: dict[tuple[str, int], CaseResult]) -> None:
     assert told == ()
     if "patient" in found:
         Patient.model_validate(found["patient"])
-    for one in found.get("interactions", ()):
-        if "attest" in one or one.get("if_absent", "").startswith("create"):
-            valid(one["resource"])
-            valid(convert(one["resource"], Direction.TO_STU3), "STU3")
+    for interaction in found.get("interactions", ()):
+        if "attest" in interaction or interaction.get("if_absent", "").startswith("create"):
+            valid(interaction["resource"])
+            valid(convert(interaction["resource"], Direction.TO_STU3), "STU3")
 
 
 def valid(body: dict[str, Any], version: str = "R4B") -> None:
@@ -90,7 +90,7 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
             plan = mapping.plan(message) if subject.action is Disposition.DELIVER else None
         except (MessageError, MappingError):
             continue
-        for body in (body for one in (plan.interactions if plan else ()) for body in _bodies(one)):
+        for body in (body for interaction in (plan.interactions if plan else ()) for body in _bodies(interaction)):
             planned += 1
             try:
                 valid(body)

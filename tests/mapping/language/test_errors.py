@@ -352,16 +352,16 @@ def test_a_mistake_of_a_whole_file_hides_no_other(author: Author, name: str, tex
     """What is wrong further down in the file, and in other files, is told with it."""
     visit = "resource: Encounter\nextends: shipped/encounter\nelements: {lengthh: PV1-2}\n"
     problems = _problems(author(**{name: text}, resources__encounter=visit))
-    assert any(f"resources/patient.yaml:{told}" == one for one in problems)
-    assert any("PID-99" in one for one in problems)
-    assert any("has no element 'lengthh'; did you mean 'length'?" in one for one in problems)
-    assert len([one for one in problems if "neither extends nor replaces" not in one]) == 3
+    assert any(f"resources/patient.yaml:{told}" == problem for problem in problems)
+    assert any("PID-99" in problem for problem in problems)
+    assert any("has no element 'lengthh'; did you mean 'length'?" in problem for problem in problems)
+    assert len([problem for problem in problems if "neither extends nor replaces" not in problem]) == 3
 
 
 def test_an_event_table_that_is_no_yaml_hides_no_other_file(author: Author) -> None:
     """The event table stops nothing: the resource files are checked without it."""
     problems = _problems(author(adt="mapping: adt\n\tevents:\n", resources__patient=f"{HEAD}  {FAULT}\n"))
-    assert [one.split(":")[0] for one in problems] == ["adt.yaml", "resources/patient.yaml"]
+    assert [problem.split(":")[0] for problem in problems] == ["adt.yaml", "resources/patient.yaml"]
 
 
 def test_a_broken_event_table_of_its_own_hides_no_other_file(author: Author) -> None:
@@ -369,7 +369,7 @@ def test_a_broken_event_table_of_its_own_hides_no_other_file(author: Author) -> 
     folder = author(own="mapping: own\n\tevents:\n", resources__patient=f"{HEAD}  {FAULT}\n")
     with pytest.raises(ConfigurationError) as caught:
         load([folder, shipped("mappings")], "own")
-    assert [Path(one.file).name for one in caught.value.problems] == ["own.yaml", "patient.yaml"]
+    assert [Path(problem.file).name for problem in caught.value.problems] == ["own.yaml", "patient.yaml"]
 
 
 def test_an_unknown_mapping_names_the_nearest(author: Author) -> None:

@@ -80,7 +80,7 @@ def _plain(node: ValueNode, cells: Cells) -> Any:  # noqa: PLR0911 -- one line f
 
 
 def _null(values: list[Any]) -> Any:
-    return NULL if any(one is NULL for one in values) else None
+    return NULL if any(value is NULL for value in values) else None
 
 
 def _holds(check: CompiledCondition, cells: Cells) -> bool:
@@ -148,7 +148,7 @@ def _nodes(draw: st.DrawFn, depth: int = 3) -> ValueNode:
         return Guarded(draw(_nodes(depth - 1)), draw(CHECKS), draw(st.booleans()))
     if kind is FirstNode or kind is Joined:
         nodes = [draw(_nodes(depth - 1)) for _ in range(draw(st.integers(1, 3)))]
-        return kind(tuple(_masked(draw, ItemNode(one) if kind is Joined else one) for one in nodes))
+        return kind(tuple(_masked(draw, ItemNode(node) if kind is Joined else node) for node in nodes))
     if kind is Object:
         names = NAMES[: draw(st.integers(0, 3))]
         fixed = [(name, draw(_nodes(0))) for name in ("system", "type")[: draw(st.integers(0, 2))]]

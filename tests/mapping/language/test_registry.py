@@ -61,8 +61,8 @@ def test_every_condition_is_documented_and_in_a_case(word: str) -> None:
     """The reference shows it, and a rule of the cases below has it."""
     assert re.search(rf"`[^`]*{re.escape(word)}[^`]*`", REFERENCE.partition("## Conditions")[2]), word
     conditions = re.findall(r'when: "([^"]*)"', _rules())
-    assert all(parse_condition(one) for one in conditions)
-    assert any(re.search(rf"(?<![\w<>!]){re.escape(word)}(?![\w=])", one) for one in conditions), word
+    assert all(parse_condition(condition) for condition in conditions)
+    assert any(re.search(rf"(?<![\w<>!]){re.escape(word)}(?![\w=])", condition) for condition in conditions), word
 
 
 def test_no_condition_is_forgotten() -> None:
@@ -77,7 +77,7 @@ def test_the_cases_of_functions_and_conditions() -> None:
     source = load([SHOWN, ROOT], "adt")
     results = run_cases(cases_for(cases_of(SHOWN), source), source)
     assert len(results) == 2
-    assert [one.differences for one in results] == [(), ()]
+    assert [result.differences for result in results] == [(), ()]
 
 
 def test_every_function_makes_something_in_a_case() -> None:
@@ -90,6 +90,6 @@ def test_every_function_makes_something_in_a_case() -> None:
         for one in cases_for((*cases_of(ROOT), *cases_of(SHOWN)), source):
             found.add(parse(one.raw))
         rules = [one for _, one in found._trace.rules if id(one) in found.used]
-        used |= {stage.name for one in rules for stage in one.stages if isinstance(stage, FunctionCall)}
+        used |= {stage.name for rule in rules for stage in rule.stages if isinstance(stage, FunctionCall)}
     assert FUNCTIONS.keys() - used == {"left-out"}  # which makes nothing, but a warning
     assert any("value-left-out" in repr(one.expect) for one in cases_of(ROOT))

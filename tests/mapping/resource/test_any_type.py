@@ -211,8 +211,8 @@ def test_a_mistake_in_it(tmp_path: Path, name: str, text: str, told: str) -> Non
     folder = site(tmp_path)
     (folder / f"resources/{name}.yaml").write_text(text, "utf-8")
     problems = _problems(folder)
-    assert any(told in one for one in problems), problems
-    assert all(one.startswith(f"resources/{name}.yaml:") for one in problems), problems
+    assert any(told in problem for problem in problems), problems
+    assert all(problem.startswith(f"resources/{name}.yaml:") for problem in problems), problems
 
 
 def test_the_choices_are_those_of_the_definitions() -> None:

@@ -61,10 +61,10 @@ def test_every_result_is_listed_once_by_the_report_that_it_stands_under(reports:
     plan = planned(*lines)
     observations = {one.record.local: one for one in kept(plan, "Observation")}
     reported = kept(plan, "DiagnosticReport")
-    listed = [[one["reference"][1:] for one in said(report, "result")] for report in reported]
+    listed = [[result["reference"][1:] for result in said(report, "result")] for report in reported]
     assert [[said(observations[name], "valueString") for name in names] for names in listed] == wanted
     assert sum(map(len, listed)) == len(observations)
-    assert len({one.record.identities for one in observations.values()}) == len(observations)
+    assert len({observation.record.identities for observation in observations.values()}) == len(observations)
     orders = [one["reference"].rpartition("|")[2] for report in reported for one in said(report, "basedOn")]
     assert orders == [f"P{number}" for number, (where, *_) in enumerate(reports, 1) if where]
     for number, (report, (_, notes, results)) in enumerate(zip(reported, reports, strict=True), 1):
@@ -78,7 +78,7 @@ def test_every_result_is_listed_once_by_the_report_that_it_stands_under(reports:
 def test_what_is_looked_for_comes_before_all_that_is_written() -> None:
     """An order of somebody else holds the message before anything of it is in the chart."""
     plan = planned("OBR|1|P1^CDIS|F1|A^A^L", "OBX|1|ST|K^K^L||1", "OBR|2|P2^CDIS|F2|B^B^L", "OBX|1|ST|K^K^L||2")
-    kinds = [type(one) for one in plan.interactions]
+    kinds = [type(interaction) for interaction in plan.interactions]
     assert kinds[:3] == [Upsert, Find, Find]
     assert Find not in kinds[3:]
     assert {one.record.holder for one in plan.interactions if isinstance(one, Find)} == {"subject"}
@@ -153,7 +153,7 @@ def test_a_site_changes_one_line_of_what_is_like_another(author: Author) -> None
     site = SITE + "  OBX:\n    elements:\n      bodySite: OBX-20 | codedd\n"
     with pytest.raises(ConfigurationError) as caught:
         load([author(resources__observation=site), shipped("mappings")], "oru")
-    assert [(one.line, "codedd" in one.found) for one in caught.value.problems] == [(6, True)]
+    assert [(problem.line, "codedd" in problem.found) for problem in caught.value.problems] == [(6, True)]
 
 
 @pytest.mark.parametrize("key", ["grows", "stays"])
@@ -174,5 +174,5 @@ def test_a_site_may_take_reports_as_whole(author: Author, line: str, whole: bool
     site = compile_mapping(load([folder, shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
     lines = (*HEAD, "OBR|1|P1|F1|A^A^L", "OBX|1|ST|K^K^L||1", "OBX|2|ST|K^K^L||2")
     plan = site.plan(parse("\r".join(lines).encode()))
-    (retire,) = [one for one in plan.interactions if isinstance(one, Retire)]
+    (retire,) = [interaction for interaction in plan.interactions if isinstance(interaction, Retire)]
     assert (retire.complete, retire.shortened, len(set(retire.marks)), len(set(retire.listed))) == (whole, True, 1, 2)

@@ -41,7 +41,7 @@ def _records(site: Mapping, event: str, number: str, facility: str, *more: str) 
     pid = "PID|1||RB-1^^^RVB||QUINTERO^MARISOL||19840229|F||||||||||ACC-1^^^RVB"
     pv1 = f"PV1|1|I|3W^312^A^{facility}" + "|" * 16 + number + "|" * 25 + "202507010915"
     plan = site.plan(parse("\r".join((head, pid, *more, pv1)).encode()))
-    return {one.record.local: one for one in plan.interactions if isinstance(one, Keep)}
+    return {interaction.record.local: interaction for interaction in plan.interactions if isinstance(interaction, Keep)}
 
 
 def test_a_number_of_two_fields(site: Mapping) -> None:
@@ -100,4 +100,4 @@ def test_a_fault_is_told_with_its_place(tmp_path: Path, identity: str, told: str
     with pytest.raises(ConfigurationError) as raised:
         _site(tmp_path, {"encounter": identity})
     lines = [str(problem) for problem in raised.value.problems]
-    assert any("encounter.yaml:4:" in one and told in one for one in lines), lines
+    assert any("encounter.yaml:4:" in line and told in line for line in lines), lines

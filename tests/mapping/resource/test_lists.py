@@ -27,7 +27,7 @@ def _listed(plan) -> list[str]:
 
 
 def _retire(plan) -> Retire:
-    (found,) = (one for one in plan.interactions if isinstance(one, Retire))
+    (found,) = (interaction for interaction in plan.interactions if isinstance(interaction, Retire))
     return found
 
 
@@ -134,7 +134,7 @@ def test_sending_is_what_a_site_writes(author, message) -> None:
 
 
 def _changes(plan) -> list[dict[str, ElementChange]]:
-    kept = (one.record for one in plan.interactions if isinstance(one, Keep))
+    kept = (interaction.record for interaction in plan.interactions if isinstance(interaction, Keep))
     return [{change.slice: change for change in record.changes} for record in kept]
 
 

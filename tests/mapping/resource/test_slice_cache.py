@@ -21,7 +21,7 @@ SOURCES = ((("PID", 5),), (), (("PID", 7), ("PV1", 3)), (("NK1", 0),), (("PID", 
 
 
 def _visit(mapping: Mapping, message: Message) -> dict[str, ElementChange]:
-    kept = (one.record for one in mapping.plan(message).interactions if isinstance(one, Keep))
+    kept = (interaction.record for interaction in mapping.plan(message).interactions if isinstance(interaction, Keep))
     record = next(record for record in kept if record.type == "Encounter")
     return {f"{change.element} {change.slice}": change for change in record.changes}
 

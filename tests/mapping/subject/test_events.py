@@ -44,7 +44,7 @@ def test_the_trigger_decides_in_every_version(mapping: Mapping, trigger: str, ve
     plans = [
         mapping.plan(written(trigger, version, third, segments)) for third in ("", right, f"ADT_{trigger}", "ADT_A01")
     ]
-    assert [type(one) for one in plans[0].interactions] == [kind]
+    assert [type(interaction) for interaction in plans[0].interactions] == [kind]
     assert all(plan == plans[0] for plan in plans)
 
 

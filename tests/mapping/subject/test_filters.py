@@ -150,7 +150,7 @@ def test_a_channel_filters_refuses_and_sends_by_the_same_words(author: Author, m
     assert (test.action, test.rule) == (Disposition.FILTER, "test-patients")
     assert test.filter == AppliedFilter("test-patients", "filter", (), "a.yaml", 9)
     refused = mapping.identify(message("A01", person("Okafor", number="")))
-    assert (refused.action, [one.reason for one in refused.findings]) == (Disposition.REFUSE, ["no-number"])
+    assert (refused.action, [finding.reason for finding in refused.findings]) == (Disposition.REFUSE, ["no-number"])
     assert refused.filter == AppliedFilter("no-number", "refuse", (), "a.yaml", 10)
     sent = mapping.identify(message("A01", person("Okafor"), "PV1|1|E"))
     assert (sent.action, sent.rule) == (Disposition.DELIVER, "admit")
@@ -290,7 +290,7 @@ def test_conditions_are_the_same_everywhere(author: Author, message: Make) -> No
     file, compiler = AuthoredFile("a.yaml", {}, {}), light_compiler(Problems())
     filters = (
         compile_filters(compiler, Document(file, {"filters": lines})),
-        compile_channel_filters(compiler, [Authored.model_validate(one) for one in lines], file),
+        compile_channel_filters(compiler, [Authored.model_validate(line) for line in lines], file),
     )
     reading = MessageReading(said, said.groups, None, "")
     for number, one in enumerate(conditions):

@@ -188,7 +188,7 @@ def test_the_same_preferred_number_on_both_sides_is_a_self_merge(
 ) -> None:
     """Where nothing of its kind tells the sides apart, the message is refused (205)."""
     subject = mapping.identify(message("A40", f"PID|1||{listed}", f"MRG|{merged}"))
-    assert [(one.code, one.reason) for one in subject.findings] == [(ErrorCode.DUPLICATE_KEY, "self-merge")]
+    assert [(finding.code, finding.reason) for finding in subject.findings] == [(ErrorCode.DUPLICATE_KEY, "self-merge")]
 
 
 def test_a_self_merge_names_its_pair(mapping: Mapping, message: Make) -> None:

@@ -51,7 +51,7 @@ def test_identities_of_all_fields(site: Mapping) -> None:
     (upsert,) = site.plan(message).interactions
     assert isinstance(upsert, Upsert)
     assert upsert.patient.identities == identities
-    carried = [(one["system"], one["value"]) for one in upsert.patient.identifiers]
+    carried = [(identifier["system"], identifier["value"]) for identifier in upsert.patient.identifiers]
     assert sorted(carried) == sorted(identities)  # PID-19 once, though patient.yaml maps it as well
 
 
@@ -105,7 +105,7 @@ def test_named_fields_are_no_side_of_what_cannot_be_undone(
     site: Mapping, mrns: list[str], ssn: str, gone: str, event: str
 ) -> None:
     """Whatever they hold, a merge, a change and a move are as without them; lanes are those of the plan."""
-    listed = "~".join(f"{one}^^^RVB^MR" for one in mrns)
+    listed = "~".join(f"{mrn}^^^RVB^MR" for mrn in mrns)
     segments = ("MRG|" + gone + "^^^RVB^MR",) if event != "A24" else (_pid(f"{gone}^^^RVB^MR", ssn),)
     with_named, without = (
         _said(event, _pid(listed, named), *segments, *((f"ZID|1||{named}",) if named else ())) for named in (ssn, "")
@@ -149,7 +149,7 @@ def test_lanes_are_those_of_the_plan(site: Mapping, mrn: str, ssn: str, eid: str
     (upsert,) = site.plan(message).interactions
     assert isinstance(upsert, Upsert)
     assert subject.patients == (upsert.patient.identities,)
-    carried = {(one["system"], one["value"]) for one in upsert.patient.identifiers}
+    carried = {(identifier["system"], identifier["value"]) for identifier in upsert.patient.identifiers}
     assert set(upsert.patient.identities) <= carried
 
 
@@ -171,4 +171,4 @@ def test_a_fault_is_told_with_its_place(tmp_path: Path, fields: str, types: str,
     with pytest.raises(ConfigurationError) as raised:
         load([_site(tmp_path, fields, types), shipped("mappings")], "adt")
     lines = [str(problem) for problem in raised.value.problems]
-    assert any("adt.yaml:4:" in one and told in one for one in lines), lines
+    assert any("adt.yaml:4:" in line and told in line for line in lines), lines

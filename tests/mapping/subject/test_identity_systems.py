@@ -29,7 +29,7 @@ def _identifier(line: str) -> dict[str, str]:
 def _found(folder: Path, authorities: dict[str, str]) -> list[str]:
     documents = load([folder, shipped("mappings")], "adt").documents
     setting = setting_of(channel_of({"authorities": authorities}))
-    return [str(one) for one in changed_systems(documents, setting, "adt")]
+    return [str(changed_system) for changed_system in changed_systems(documents, setting, "adt")]
 
 
 @pytest.mark.parametrize(

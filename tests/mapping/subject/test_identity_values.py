@@ -41,7 +41,7 @@ def test_a_changed_number_is_refused(author: Author, files: dict[str, str], plac
     """Where it stands, with the field that patients are searched by."""
     with pytest.raises(ConfigurationError) as refused:
         load([author(**files), shipped("mappings")], "adt")
-    told = [str(one) for one in refused.value.problems if "by which patients are searched" in one.found]
+    told = [str(problem) for problem in refused.value.problems if "by which patients are searched" in problem.found]
     assert told
     assert all(place in one and f"as the value of {source}" in one for one in told)
 

@@ -29,7 +29,7 @@ async def test_a_day_of_log_ins_leaves_no_secret_behind(tmp_path: Path) -> None:
             await person.log_in(name, password)
         cookies.append(person.session)
         headers = [{"authorization": f"Bearer {one}"} for one in (token, f"{token}x", WRONG)]
-        answers = [await person.http.get("/api/v1/stats", headers=one) for one in headers]
+        answers = [await person.http.get("/api/v1/stats", headers=header) for header in headers]
         assert [answer.status_code for answer in answers] == [200, 401, 401]
         metrics = (await site.act("metrics")).encode()
         await person.close()

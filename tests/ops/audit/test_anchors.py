@@ -150,8 +150,8 @@ async def test_an_anchor_that_somebody_else_made_is_found(yard: Yard) -> None:
     key = yard.anchors.public_key()
     assert key is not None
     witnesses, faults = checked(read_anchors(yard.anchors.file), key)
-    assert [(one.seq, one.hash) for one in witnesses] == [(1, good.hash)]
-    assert [(one.seq, one.kind) for one in faults] == [(2, "forged"), (2, "forged"), (1, "forged")]
+    assert [(witness.seq, witness.hash) for witness in witnesses] == [(1, good.hash)]
+    assert [(fault.seq, fault.kind) for fault in faults] == [(2, "forged"), (2, "forged"), (1, "forged")]
 
 
 async def test_a_cut_shows_by_the_folder_s_own_anchors(yard: Yard) -> None:

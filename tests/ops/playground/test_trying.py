@@ -130,9 +130,9 @@ def test_a_broken_mapping_shows_its_errors_at_their_lines(tmp_path: Path) -> Non
     """Every mistake with file, line and column; the message's segments all the same, and no plan."""
     broken = PATIENT + "  brithDate: PID-7\n  gender: PID-8 | cod(administrative-sex)\n"
     made = _tried(site(tmp_path), {"resources/patient.yaml": broken})
-    found = {(one.file, one.line) for one in made.problems}
+    found = {(problem.file, problem.line) for problem in made.problems}
     assert found == {("resources/patient.yaml", _line(broken, word)) for word in ("brithDate", "gender")}
-    assert all(one.column > 1 and one.expected for one in made.problems)
+    assert all(problem.column > 1 and problem.expected for problem in made.problems)
     assert made.plan == ()
     assert made.segments
 

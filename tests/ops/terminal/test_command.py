@@ -18,7 +18,7 @@ def run(command: object, *arguments: object, error: type[Exception] | None = Non
     """Run one command and return what it printed, or what it failed with."""
     app = typer.Typer()
     app.command()(command)
-    done = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
     if error is None:
         assert done.exception is None, done.output
         return done.output

@@ -26,7 +26,7 @@ WITHOUT: Final = {
 
 def test_every_command_that_prints_tells_programs() -> None:
     """A new command has --json, or its reason for none here."""
-    without = {words for words, command in leaves() if not any("--json" in one.opts for one in command.params)}
+    without = {words for words, command in leaves() if not any("--json" in param.opts for param in command.params)}
     assert without == set(WITHOUT)
 
 
@@ -41,7 +41,7 @@ def test_pages_are_told() -> None:
     """All of them, or one with its text."""
     pages = told("help")
     assert isinstance(pages, list)
-    assert [one["page"] for one in pages] == list(PAGES)
+    assert [page["page"] for page in pages] == list(PAGES)
     assert told("help", "repair") == {
         "page": "repair",
         "title": "Repair",

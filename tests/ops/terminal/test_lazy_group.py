@@ -49,7 +49,7 @@ def test_what_is_nothing_like_a_command_gets_no_advice() -> None:
 
 def test_the_data_folder_of_the_environment_is_that_of_every_command(tmp_path: Path) -> None:
     """`--data` goes before it."""
-    options = {words: one for words, command in leaves() for one in command.params if "--data" in one.opts}
+    options = {words: param for words, command in leaves() for param in command.params if "--data" in param.opts}
     assert len(options) > 30
     assert {words for words, one in options.items() if one.envvar != DATA_VARIABLE} == OTHER_DATA
     there = {DATA_VARIABLE: str(tmp_path / "there")}

@@ -150,4 +150,4 @@ async def test_values_are_read_in_the_character_set_of_their_channel(tmp_path: P
             await desk.deliver(number, notes=("unmapped-code PID-10",))
     request = ListCodeValues.parse(AROUND | {"place": "PID-10"})
     found = request.read(tmp_path, {"adt": "8859/2", "lab": "WINDOWS1251"})
-    assert {one.last: one.value for one in found.values} == {1: "ć", 2: "ж", 3: "æ"}
+    assert {value.last: value.value for value in found.values} == {1: "ć", 2: "ж", 3: "æ"}

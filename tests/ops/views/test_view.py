@@ -61,9 +61,9 @@ async def _deliver(desk: Desk) -> None:
 
 def test_segments_have_the_names_of_their_version() -> None:
     """Fields, repetitions, components and subcomponents by path; null stays visible, escapes are undone."""
-    segments = [one.model_dump(mode="json") for one in segments_of(parse(RAW), "2.3")]
+    segments = [segment.model_dump(mode="json") for segment in segments_of(parse(RAW), "2.3")]
     assert [(one["name"], one["number"]) for one in segments] == [("MSH", 1), ("PID", 1), ("PV1", 1), ("ZPI", 1)]
-    fields = {field["path"]: field for one in segments for field in one["fields"]}
+    fields = {field["path"]: field for segment in segments for field in segment["fields"]}
     parts = {part["path"]: part for field in fields.values() for part in field["parts"]}
     assert fields["MSH-2"] == {"path": "MSH-2", "name": "Encoding characters", "value": "^~\\&", "parts": []}
     assert fields["PID-3"]["name"] == "Patient identifier list"

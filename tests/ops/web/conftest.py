@@ -114,7 +114,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         try:
             yield made
         finally:
-            await asyncio.gather(*(one.close() for one in made.people.values()))
+            await asyncio.gather(*(person.close() for person in made.people.values()))
 
 
 STATES: Mapping[int, str] = {1: "delivered", 2: "held", 3: "waiting", 4: "rejected", 5: "delivered", 6: "delivered"}

@@ -54,4 +54,4 @@ async def night(folder: Path) -> AsyncIterator[Site]:
         try:
             yield site
         finally:
-            await asyncio.gather(*(one.close() for one in site.people.values()))
+            await asyncio.gather(*(person.close() for person in site.people.values()))

@@ -101,8 +101,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         try:
             yield made
         finally:
-            for one in made.people.values():
-                await one.close()
+            for person in made.people.values():
+                await person.close()
 
 
 async def _window(browser: Browser, site: Site, **options: Any) -> Window:

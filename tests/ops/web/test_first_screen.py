@@ -240,7 +240,7 @@ async def test_the_first_screen_says_what_is_wrong_and_that_it_is_over(
         await window.check()
         for context in browser.contexts:
             await context.close()
-        await asyncio.gather(*(one.close() for one in site.people.values()))
+        await asyncio.gather(*(person.close() for person in site.people.values()))
 
 
 async def _open(browser: Browser, site: Any, options: Mapping[str, Any]) -> Window:

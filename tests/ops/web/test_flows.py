@@ -41,8 +41,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         try:
             yield made
         finally:
-            for one in made.people.values():
-                await one.close()
+            for person in made.people.values():
+                await person.close()
 
 
 async def _held(site: Site, number: str) -> int:

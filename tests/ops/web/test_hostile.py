@@ -50,12 +50,12 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         await send_messages(*await rig.address(), feed)
         await rig.until(lambda rows: len(rows) == len(feed) and not {"received", "claimed"} & {r.state for r in rows})
         await ended(rig, 1)
-        await rig.until(lambda rows: any(one[:2] == (len(rows), "refused") for one in notices(rig)))
+        await rig.until(lambda rows: any(notice[:2] == (len(rows), "refused") for notice in notices(rig)))
         try:
             yield made
         finally:
-            for one in made.people.values():
-                await one.close()
+            for person in made.people.values():
+                await person.close()
 
 
 @pytest.mark.parametrize("role", ["operator", "viewer", "auditor", "admin"])

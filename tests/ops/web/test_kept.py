@@ -23,7 +23,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         try:
             yield made
         finally:
-            await asyncio.gather(*(one.close() for one in made.people.values()))
+            await asyncio.gather(*(person.close() for person in made.people.values()))
 
 
 async def test_what_shadow_kept_is_counted_tried_and_delivered(site: Site) -> None:

@@ -153,7 +153,7 @@ class Api:
 
     def _check(self, schema: Mapping[str, Any], value: Any, act: str) -> None:
         validator = jsonschema_rs.Draft202012Validator({"components": self.components, **schema}, validate_formats=True)
-        assert [f"{act}: {one.instance_path} {one.message}" for one in validator.iter_errors(value)] == []
+        assert [f"{act}: {error.instance_path} {error.message}" for error in validator.iter_errors(value)] == []
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_the_description_is_valid() -> None:
     description = described(endpoints(ALL))
     assert [str(error) for error in OpenAPIV31SpecValidator(description).iter_errors()] == []
     names = {act.name for act in ALL if act.permission not in {Permission.USERS, Permission.CARE}}
-    shown = {one["operationId"] for methods in description["paths"].values() for one in methods.values()}
+    shown = {method["operationId"] for methods in description["paths"].values() for method in methods.values()}
     assert names == shown
     assert names - {act for _role, act, _given in CALLS} == ELSEWHERE
 

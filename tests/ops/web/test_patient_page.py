@@ -57,7 +57,7 @@ async def test_each_number_knows_its_history(site: Site) -> None:
     (merge,) = found["merges"]
     assert (merge["source"], merge["survivor"], merge["entry"]) == (f"{SYSTEM}|RB-11", f"{SYSTEM}|RB-10", MERGE)
     records = found["destinations"][0]["records"]
-    assert [(one["merged"], [link["kind"] for link in one["links"]]) for one in records] == [
+    assert [(record["merged"], [link["kind"] for link in record["links"]]) for record in records] == [
         (False, ["replaces"]),
         (True, ["replaced-by"]),
     ]

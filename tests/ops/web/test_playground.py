@@ -63,8 +63,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         try:
             yield made
         finally:
-            for one in made.people.values():
-                await one.close()
+            for person in made.people.values():
+                await person.close()
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         try:
             yield made
         finally:
-            for one in made.people.values():
-                await one.close()
+            for person in made.people.values():
+                await person.close()
 
 
 async def _edited(one: Person, text: str, **more: str) -> dict[str, str]:

@@ -194,7 +194,7 @@ async def test_off_loopback_nobody_passes_without_a_code(exposed: tuple[Program,
     answer = await person.post("/set-up", form)
     assert answer.headers["location"] == "/second-factor"
     cookies = [one.lower() for one in answer.headers.get_list("set-cookie")]
-    assert all(word in one for one in cookies for word in ("__host-", "secure", "httponly", "samesite=strict"))
+    assert all(word in cooky for cooky in cookies for word in ("__host-", "secure", "httponly", "samesite=strict"))
     before = person.session
     await person.get("/second-factor")
     secret = person.page.partition("secret=")[2].partition("&")[0]

@@ -22,7 +22,7 @@ from engine.pipeline.inbound.outcomes import EntryOutcome
 )
 def test_what_is_said_is_what_happened(outcome: EntryOutcome | None, said: list[object]) -> None:
     """A merge of one patient's two numbers names both fields; what was refused otherwise says its own reason."""
-    assert [(one.code, one.reason, one.locations) for one in findings_of(outcome)] == said
+    assert [(finding.code, finding.reason, finding.locations) for finding in findings_of(outcome)] == said
 
 
 PAIRS = (("PID(1)-3", "MRG(1)-1"), ("PID(1)-3", "MRG(2)-1"), ("PID(2)-3", "MRG(3)-1"))

@@ -27,10 +27,10 @@ async def test_a_minute_that_cannot_be_written_is_written_with_the_next(
     await engine.journal.write(lambda connection: connection.execute("DROP TABLE rollup") and None)
     with structlog.testing.capture_logs() as lines:
         async with asyncio.timeout(30), journal.rolled_up(engine):
-            while len([one for one in lines if one["event"] == "counts not rolled up"]) < 2:  # noqa: ASYNC110
+            while len([line for line in lines if line["event"] == "counts not rolled up"]) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             await engine.journal.write(lambda connection: connection.execute(tables.ROLLUP[0]) and None)
     await house.stop()
     with Reader(engine.files.data) as reader:
         rows = reader.rolled(600, began - timedelta(days=1), began + timedelta(days=1))
-    assert [(one.series, one.times) for one in rows if one.series == "delivery"] == [("delivery", 3)]
+    assert [(row.series, row.times) for row in rows if row.series == "delivery"] == [("delivery", 3)]

@@ -275,7 +275,7 @@ async def test_one_that_hangs_keeps_only_few_from_being_asked_for(running: Runni
     running.server._released.set()
     for seq in seqs:
         await running.ended(seq)
-    assert len([one for one in running.server.requests if "retrieve" in one]) == MOST_AT_ONCE + 2
+    assert len([request for request in running.server.requests if "retrieve" in request]) == MOST_AT_ONCE + 2
 
 
 async def test_a_fault_of_ours_ends_one_look_up(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

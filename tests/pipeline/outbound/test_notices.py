@@ -81,7 +81,7 @@ async def running(desk: Desk, server: FakeFhir) -> AsyncIterator[Running]:
 
 def told(server: FakeFhir) -> list[str]:
     """Return of whom the server was told, in order."""
-    return [one["entry"][1]["resource"]["id"] for one in server.notices]
+    return [notice["entry"][1]["resource"]["id"] for notice in server.notices]
 
 
 def counted(state: str, reason: str = "") -> float:
@@ -99,7 +99,7 @@ async def test_each_event_of_a_patient_is_told(running: Running, server: FakeFhi
     ends = [await running.ended(seq) for seq in seqs]
     assert {(one.state, one.reason, one.tries) for one in ends} == {("accepted", "", 1)}
     assert told(server) == ["p1"] * 3
-    assert len({one["identifier"]["value"] for one in server.notices}) == 3
+    assert len({notice["identifier"]["value"] for notice in server.notices}) == 3
     async with asyncio.timeout(5):
         while counted("accepted") != before + 3:  # noqa: ASYNC110 - counted once it is in the journal
             await asyncio.sleep(0.005)

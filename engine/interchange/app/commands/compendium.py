@@ -118,8 +118,8 @@ def show(
     elif laboratory:
         tests = list_tests(path, tenant, laboratory, find)
         headings = ("Code", "Title", "Status", "LOINC", "Specimen", "Asks")
-        rows = [(one.code, one.title, one.status, one.loinc, one.specimen, one.questionnaire) for one in tests]
-        _print_table([one._asdict() for one in tests], headings, rows, as_json=as_json)
+        rows = [(test.code, test.title, test.status, test.loinc, test.specimen, test.questionnaire) for test in tests]
+        _print_table([test._asdict() for test in tests], headings, rows, as_json=as_json)
     else:
         laboratories = list_laboratories(path, tenant)
         columns = ("Laboratory", "Name", "Ordering", "Tests #", "Orderable #")
@@ -140,14 +140,14 @@ def _print_table(
 
 def _print_test(test: TestSeen, questions: Sequence[QuestionSeen], *, as_json: bool) -> None:
     if as_json:
-        print_json({**test._asdict(), "questions": [one._asdict() for one in questions]})
+        print_json({**test._asdict(), "questions": [question._asdict() for question in questions]})
         return
     for name, value in test._asdict().items():
         text = "; ".join(value) if isinstance(value, tuple) else value
         if text:
             print_line(f"{name}: {text}")
-    for one in questions:
-        print_line(f"{'  ' * (one.depth + 1)}{_line_of(one)}")
+    for question in questions:
+        print_line(f"{'  ' * (question.depth + 1)}{_line_of(question)}")
 
 
 def _line_of(question: QuestionSeen) -> str:

@@ -31,10 +31,10 @@ def list_(
     """
     jobs = list_jobs(place_of(database), tenant, state or "")
     if as_json:
-        print_json([asdict(one) for one in jobs])
+        print_json([asdict(job) for job in jobs])
         return
     headings = ("Job", "Tenant", "Kind", "Patient", "State", "Asked (UTC)", "Progress")
-    rows = ((one.id, one.tenant, one.kind, one.patient, one.state, utc(one.asked_at), one.progress) for one in jobs)
+    rows = ((job.id, job.tenant, job.kind, job.patient, job.state, utc(job.asked_at), job.progress) for job in jobs)
     output().print(table(headings, rows))
 
 

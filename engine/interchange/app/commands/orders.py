@@ -42,7 +42,7 @@ def list_(
     """
     orders = list_orders(place_of(database), tenant, state or "", laboratory)
     if as_json:
-        print_json([asdict(one) for one in orders])
+        print_json([asdict(order) for order in orders])
         return
     headings = ("Order", "Tenant", "Laboratory", "State", "Since (UTC)", "Tries #", "Reason")
     rows = (
@@ -96,8 +96,8 @@ def _print(seen: OrderOverview, *, as_json: bool) -> None:
     for name, value in asdict(seen).items():
         if value and not isinstance(value, tuple):
             print_line(f"{name.replace('_', ' ')}: {value}")
-    for one in seen.transmissions:
-        result = ", ".join(filter(None, (one.outcome or "no end", one.reason)))
-        print_line(f"sent {one.number}: {utc(one.began_at)}, {one.control_id}, {result}")
+    for transmission in seen.transmissions:
+        result = ", ".join(filter(None, (transmission.outcome or "no end", transmission.reason)))
+        print_line(f"sent {transmission.number}: {utc(transmission.began_at)}, {transmission.control_id}, {result}")
     for version in seen.history:
         print_line(f"version {version.number}: {utc(version.at)}, {version.status}")

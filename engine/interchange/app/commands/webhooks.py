@@ -45,21 +45,21 @@ def list_(
     """
     events = list_events(place_of(database), tenant, subscription, state or "")
     if as_json:
-        print_json([asdict(one) for one in events])
+        print_json([asdict(event) for event in events])
         return
     headings = ("#", "Tenant", "Subscription", "Event", "State", "Made (UTC)", "Due or ended (UTC)", "Tries #")
     rows = (
         (
-            str(one.number),
-            one.tenant,
-            one.subscription,
-            one.event,
-            one.state,
-            utc(one.made_at),
-            utc(one.due_at or one.ended_at),
-            one.tries,
+            str(event.number),
+            event.tenant,
+            event.subscription,
+            event.event,
+            event.state,
+            utc(event.made_at),
+            utc(event.due_at or event.ended_at),
+            event.tries,
         )
-        for one in events
+        for event in events
     )
     output().print(table(headings, rows))
 
@@ -105,6 +105,6 @@ def _print(found: tuple[EventOverview, ...], *, as_json: bool) -> None:
         for name, value in asdict(seen).items():
             if value and not isinstance(value, tuple):
                 print_line(f"{name.replace('_', ' ')}: {value}")
-        for one in seen.attempts:
-            result = ", ".join(filter(None, (str(one.status or "no answer"), one.reason)))
-            print_line(f"sent {one.attempt}: {utc(one.began_at)}, {result}")
+        for attempt in seen.attempts:
+            result = ", ".join(filter(None, (str(attempt.status or "no answer"), attempt.reason)))
+            print_line(f"sent {attempt.attempt}: {utc(attempt.began_at)}, {result}")

@@ -136,7 +136,7 @@ def kept_chart(transaction: Transaction, patient_id: str) -> list[bytes]:
     patient = find_patient(transaction, patient_id)
     keys = chart_keys(transaction, patient, ALL)
     parts = [keys[at : at + PART] for at in range(0, len(keys), PART)]
-    return [one.body for part in parts for one in records(transaction, patient, part)]
+    return [record.body for part in parts for record in records(transaction, patient, part)]
 
 
 def custodian(service: Service, tenant: str) -> Custodian:

@@ -135,7 +135,7 @@ def _codings(patient: JsonObject, name: str) -> Iterator[JsonObject]:
 
 def _add_language(person: Element, language: JsonObject) -> None:
     codings = (language.get("language") or {}).get("coding") or ()
-    code = next((one["code"] for one in codings if one.get("code")), "")
+    code = next((coding["code"] for coding in codings if coding.get("code")), "")
     made = add(person, "languageCommunication")
     add(made, "languageCode", code=code) if code else add(made, "languageCode", nullFlavor="UNK")
     if "preferred" in language:
@@ -197,10 +197,10 @@ def _carers(record: DocumentRecord) -> list[JsonObject]:
     """Return references to those who care for a patient: the general practitioners, then those of encounters."""
     general = record.patient.get("generalPractitioner") or ()
     others = (
-        one["individual"]
+        participant["individual"]
         for encounter in record.of_type("Encounter")
-        for one in encounter.get("participant") or ()
-        if one.get("individual")
+        for participant in encounter.get("participant") or ()
+        if participant.get("individual")
     )
     named = {one.get("reference") or one.get("display", ""): one for one in (*general, *others)}
     return [one for name, one in named.items() if name][:MOST_PERFORMERS]

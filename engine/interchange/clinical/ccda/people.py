@@ -61,8 +61,8 @@ def add_patient_name(parent: Element, name: JsonObject) -> None:
 
 def add_addresses(parent: Element, addresses: Sequence[JsonObject] | None) -> None:
     """Append addresses, or an unknown one."""
-    for one in addresses or (None,):
-        add_address(parent, one)
+    for address in addresses or (None,):
+        add_address(parent, address)
 
 
 def add_address(parent: Element, address: JsonObject | None) -> None:
@@ -85,7 +85,7 @@ def add_address(parent: Element, address: JsonObject | None) -> None:
 
 def add_telecoms(parent: Element, telecoms: Sequence[JsonObject] | None, *, most: int = 10) -> None:
     """Append telephones, addresses of e-mail and of pages, or an unknown one."""
-    found = [one for one in telecoms or () if one.get("value", "").strip()][:most]
+    found = [telecom for telecom in telecoms or () if telecom.get("value", "").strip()][:most]
     for one in found:
         value = "".join(one["value"].split())
         scheme = SCHEMES.get(one.get("system", ""), "")
@@ -118,13 +118,13 @@ def add_assigned(
     if not add_identifiers(made, person.get("identifier") or organization.get("identifier")):
         add(made, "id", nullFlavor="UNK")
     specialty = (role.get("specialty") or role.get("code") or ())[:1]
-    if specialty and any(one.get("code") for one in specialty[0].get("coding") or ()):
+    if specialty and any(coding.get("code") for coding in specialty[0].get("coding") or ()):
         add_code(made, "code", specialty[0])
     add_addresses(made, (person.get("address") or organization.get("address") or ())[:1])
     add_telecoms(made, role.get("telecom") or person.get("telecom") or organization.get("telecom"), most=3)
     display = (reference or {}).get("display", "")
     if person or not organization:
-        names = [one for one in person.get("name") or () if isinstance(one, dict)]
+        names = [name for name in person.get("name") or () if isinstance(name, dict)]
         add_name(add(made, "assignedPerson"), names[0] if names else {"text": display})
     if organization.get("name") or kind == "Organization":
         add_organization(made, "representedOrganization", organization)

@@ -159,7 +159,7 @@ def add_observed(parent: Element, holder: JsonObject, zone: ZoneInfo, anchor: st
             add_value(parent, "ST").text = value
         case "":
             codings = (holder.get("dataAbsentReason") or {}).get("coding") or ()
-            flavors = (ABSENT[one["code"]] for one in codings if one.get("code") in ABSENT)
+            flavors = (ABSENT[coding["code"]] for coding in codings if coding.get("code") in ABSENT)
             add_value(parent, "CD", nullFlavor=next(flavors, "UNK"))
         case _:
             add_value(parent, "CD", nullFlavor="UNK")

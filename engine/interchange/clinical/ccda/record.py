@@ -49,10 +49,10 @@ class DocumentRecord:
         """Sort a chart; what was entered in error is in no part of it."""
         types: dict[str, list[JsonObject]] = {}
         targets: JsonObject = {}
-        for one in resources:
-            if not in_error(one):
-                types.setdefault(one["resourceType"], []).append(one)
-                targets[f"{one['resourceType']}/{one.get('id', '')}"] = one
+        for resource in resources:
+            if not in_error(resource):
+                types.setdefault(resource["resourceType"], []).append(resource)
+                targets[f"{resource['resourceType']}/{resource.get('id', '')}"] = resource
         return cls(patient, custodian, zone, at, types, targets, uuid5(NAMESPACE_URL, custodian.address))
 
     def of_type(self, name: str) -> list[JsonObject]:
@@ -101,8 +101,8 @@ def in_error(resource: JsonObject) -> bool:
 def add_identifiers(parent: Element, identifiers: list[JsonObject] | None) -> int:
     """Append FHIR identifiers that have a value as ids, and return their number."""
     found = 0
-    for one in identifiers or ():
-        value, uri = one.get("value"), one.get("system", "")
+    for identifier in identifiers or ():
+        value, uri = identifier.get("value"), identifier.get("system", "")
         if not value:
             continue
         if uri == URN and (root := _root(value)):

@@ -34,12 +34,12 @@ def tests(
             encounter,
             at,
             "laboratory",
-            loinc(one.loinc, one.text),
+            loinc(test.loinc, test.text),
             basedOn=[to(order)],
             performer=[to(record.directory.hospital)],
-            **measured(record.draw, one),
+            **measured(record.draw, test),
         )
-        for one in panel.tests
+        for test in panel.tests
     ]
 
 

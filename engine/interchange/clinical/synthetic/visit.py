@@ -184,7 +184,7 @@ def _report(record: SyntheticRecord, visit: SyntheticVisit) -> Iterator[JsonObje
         effectiveDateTime=instant(visit.start),
         issued=instant(visit.end),
         performer=[to(record.directory.hospital, record.directory.hospital["name"])],
-        result=[to(one, one["code"]["text"]) for one in results],
+        result=[to(result, result["code"]["text"]) for result in results],
     )
 
 

@@ -204,7 +204,7 @@ def _where(tenant: str, criteria: Criteria) -> tuple[str, list[Test]]:
     for name, value in given.items():
         if name not in TESTS:
             raise unsupported(name)
-        alternatives = [[*one, test] for one in alternatives for test in TESTS[name](value)]
+        alternatives = [[*alternative, test] for alternative in alternatives for test in TESTS[name](value)]
     return log, [
         (" AND ".join(sql for sql, _ in tests), (*driven, *(value for _, values in tests for value in values)))
         for tests in alternatives

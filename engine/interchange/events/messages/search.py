@@ -53,7 +53,7 @@ def read_notice(body: JsonObject, version: FhirVersion) -> MessageNotice:
         raise RefusedError(Category.REQUIRED, issues(missing))
     if wrong is not None:
         raise wrong
-    held = [one["resource"] for one in body.get("entry", ()) if "resource" in one]
+    held = [entry["resource"] for entry in body.get("entry", ()) if "resource" in entry]
     if body.get("type") != "message" or not held or held[0]["resourceType"] != HEADER:
         text = "Send a Bundle of type message, whose first entry is a MessageHeader."
         raise refuse(Category.BAD_VALUE, text, location="Bundle.type")
@@ -178,7 +178,7 @@ async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     if messages and page.offset + len(messages) < total:
         following = ResultPage(page.count, page.offset + len(messages), form=page.form)
         links.append(("next", address_with(address, page_pairs(criteria, following))))
-    resources = [(f"{address}/{one.id}", to_version(one.body, BUNDLE, request.version)) for one in messages]
+    resources = [(f"{address}/{message.id}", to_version(message.body, BUNDLE, request.version)) for message in messages]
     return HttpAnswer(200, write_searchset(service.new_id(), links, total, resources))
 
 

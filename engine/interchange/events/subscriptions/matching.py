@@ -140,7 +140,7 @@ def _values(criterion: Criterion) -> frozenset[Key]:
     if criterion.missing is not None or parameter.also:
         return frozenset()
     if parameter.kind is ParameterKind.REFERENCE:
-        return frozenset((parameter.rows, str(one)) for _, arguments in criterion.tests for one in arguments)
+        return frozenset((parameter.rows, str(argument)) for _, arguments in criterion.tests for argument in arguments)
     # The first argument is the code or number, unless the test is on the system alone.
     coded = parameter.kind in {ParameterKind.TOKEN, ParameterKind.IDENTIFIER}
     if coded and all(test.startswith(("code = ?", "value = ?")) for test, _ in criterion.tests):

@@ -109,7 +109,7 @@ def retry_events(
     store = Store(database, (), clock, {}, alone=False)
 
     async def write() -> tuple[EventOverview, ...]:
-        return tuple([await store.write(one.tenant, partial(_again, pending=one)) for one in events])
+        return tuple([await store.write(event.tenant, partial(_again, pending=event)) for event in events])
 
     try:
         return asyncio.run(write())

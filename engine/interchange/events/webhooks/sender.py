@@ -143,7 +143,7 @@ class WebhookSender:
             subscriber.tenant, partial(settle, subscriber=subscriber, batch=batch, attempts=attempts)
         )
         lane = _lane(subscriber)
-        slow = any(one.ended_ms - one.began_ms >= SLOW_MS for one in attempts)
+        slow = any(attempt.ended_ms - attempt.began_ms >= SLOW_MS for attempt in attempts)
         (self._slow.add if slow else self._slow.discard)(lane)
         self._report(subscriber, settled)
         return not slow and settled.failed == 0

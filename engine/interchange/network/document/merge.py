@@ -121,23 +121,23 @@ def _numbered(transaction: Transaction, patient: str, numbers: Iterable[Number])
 
 def _attached(transaction: Transaction, patient: str, document: JsonObject) -> Iterator[StoredVersion]:
     for url in sorted(set(_urls(document))):
-        same = (one for one in transaction.referrers(url) if one.type == "DocumentReference")
+        same = (referrer for referrer in transaction.referrers(url) if referrer.type == "DocumentReference")
         yield from (one for one in _of(patient, same) if url in set(_urls(one.resource())))
 
 
 def _of(patient: str, documents: Iterable[StoredVersion]) -> Iterator[StoredVersion]:
-    return (one for one in documents if one.resource().get("subject", {}).get("reference") == patient)
+    return (document for document in documents if document.resource().get("subject", {}).get("reference") == patient)
 
 
 def _shares(stored: StoredVersion, numbers: list[Number], elements: tuple[str, ...]) -> bool:
-    return any(one in numbers for one in _numbers(stored.resource(), *elements))
+    return any(number in numbers for number in _numbers(stored.resource(), *elements))
 
 
 def _numbers(document: JsonObject, *elements: str) -> Iterator[Number]:
     for element in elements:
-        for one in values(document, element):
-            if one.get("value"):
-                yield one.get("system", ""), one["value"]
+        for value in values(document, element):
+            if value.get("value"):
+                yield value.get("system", ""), value["value"]
 
 
 def _urls(document: JsonObject) -> list[str]:

@@ -105,9 +105,9 @@ class ChartIndex:
 def numbers(organization: str, resource: JsonObject) -> set[Number]:
     """Return the identifiers of a resource, qualified by an organization."""
     return {
-        (organization, resource["resourceType"], one.get("system", ""), one["value"])
-        for one in resource.get("identifier", ())
-        if one.get("value")
+        (organization, resource["resourceType"], identifier.get("system", ""), identifier["value"])
+        for identifier in resource.get("identifier", ())
+        if identifier.get("value")
     }
 
 

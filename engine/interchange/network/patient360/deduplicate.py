@@ -169,14 +169,14 @@ def principal(concept: JsonObject) -> str:
     """Return the principal coding of a concept or Coding as `system|code`, else its text; '' for neither."""
     codings = concept.get("coding", [concept])
     meant = []
-    for one in codings:
-        if one.get("code"):
-            system = canonical_system(one.get("system", ""))
-            meant.append((RANKS.get(system, len(RANKS)), system, canonical_code(system, one["code"])))
+    for coding in codings:
+        if coding.get("code"):
+            system = canonical_system(coding.get("system", ""))
+            meant.append((RANKS.get(system, len(RANKS)), system, canonical_code(system, coding["code"])))
     if meant:
         _, system, code = min(meant)
         return f"{system}|{code}"
-    return _text(concept.get("text") or next((one["display"] for one in codings if one.get("display")), ""))
+    return _text(concept.get("text") or next((coding["display"] for coding in codings if coding.get("display")), ""))
 
 
 def when(text: str) -> str:
@@ -208,7 +208,7 @@ def _value(resource: JsonObject, path: str) -> str:
     parts = values(resource, path)
     if inner is None:
         return _meant(parts)
-    return _several(_part(one, inner) for one in parts if isinstance(one, dict))
+    return _several(_part(part, inner) for part in parts if isinstance(part, dict))
 
 
 def _part(part: JsonObject, inner: tuple[str, ...]) -> str:

@@ -203,13 +203,13 @@ class Importer:
         for number, (steps, targets) in enumerate(batches, 1):
             done = number == len(batches)
             noted = ledger.noted(targets, ready.occurred, self.service.new_id, done=done)
-            changed = [one for one in noted.records if one not in ledger.records]
+            changed = [record for record in noted.records if record not in ledger.records]
             work = partial(self._write_batch, changed, steps, supporting)
             began = monotonic()
             written = await self.service.store.write(self.job.tenant, work)
             # Other writes get every other turn.
             await asyncio.sleep(monotonic() - began)
-            ledger, supporting = Ledger(tuple(written.get(one.id, one) for one in noted.records)), ()
+            ledger, supporting = Ledger(tuple(written.get(record.id, record) for record in noted.records)), ()
             if not done:
                 fault.point("F35")
         if self.index is not None:
@@ -231,7 +231,7 @@ class Importer:
             _put_supporting(transaction, one)
         for step in steps:
             _put(transaction, step)
-        return {one.id: self._put_record(transaction, one) for one in records}
+        return {record.id: self._put_record(transaction, record) for record in records}
 
     def _put_record(self, transaction: Transaction, record: ProvenanceRecord) -> ProvenanceRecord:
         provenance = record.provenance(self.words, transaction.at.isoformat(timespec="milliseconds"))
@@ -250,13 +250,13 @@ def _check_attempt(transaction: Transaction, job: AsyncJob) -> None:
 
 def _counted(ledger: Ledger) -> Counter[FactOutcome]:
     """Return the outcomes of the facts of a document that was imported in part before a crash."""
-    targets = (one for record in ledger.records for one in record.targets)
-    facts = (one for one in targets if one.reference != f"DocumentReference/{ledger.records[0].document_id}")
+    targets = (target for record in ledger.records for target in record.targets)
+    facts = (target for target in targets if target.reference != f"DocumentReference/{ledger.records[0].document_id}")
     return Counter(
         FactOutcome.KEPT
-        if one.kept
-        else (FactOutcome.KNOWN, FactOutcome.ADDED, FactOutcome.UPDATED)[min(one.version, 2)]
-        for one in facts
+        if fact.kept
+        else (FactOutcome.KNOWN, FactOutcome.ADDED, FactOutcome.UPDATED)[min(fact.version, 2)]
+        for fact in facts
     )
 
 

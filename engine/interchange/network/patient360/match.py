@@ -66,8 +66,8 @@ def _words(texts: Iterable[str]) -> list[str]:
 
 def _share_a_number(identity: DocumentIdentity, patient: JsonObject) -> bool:
     own = {
-        (canonical_system(one["system"]), one["value"])
-        for one in patient.get("identifier", ())
-        if one.get("system") and one.get("value")
+        (canonical_system(identifier["system"]), identifier["value"])
+        for identifier in patient.get("identifier", ())
+        if identifier.get("system") and identifier.get("value")
     }
     return any((canonical_system(system), value) in own for system, value in identity.identifiers)

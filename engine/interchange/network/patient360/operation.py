@@ -53,9 +53,9 @@ def _in_body(body: Json) -> list[str]:
     if body is None:
         return []
     parts = body.get("parameter", []) if isinstance(body, dict) and body.get("resourceType") == "Parameters" else None
-    if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise refuse(Category.BAD_VALUE, "Send a Parameters resource, or nothing.", location="Parameters.parameter")
-    return [_named(one) for one in parts]
+    return [_named(part) for part in parts]
 
 
 def _named(part: JsonObject) -> str:
@@ -90,8 +90,8 @@ def _missing(patient: JsonObject) -> list[Issue]:
     """Return the missing demographics that sources need to recognise a patient."""
     names = patient.get("name", [])
     known = {
-        "Patient.name.given": any(one.get("given") for one in names),
-        "Patient.name.family": any(one.get("family") for one in names),
+        "Patient.name.given": any(name.get("given") for name in names),
+        "Patient.name.family": any(name.get("family") for name in names),
         "Patient.birthDate": bool(patient.get("birthDate")),
         "Patient.gender": bool(patient.get("gender")),
         "Patient.address": any(

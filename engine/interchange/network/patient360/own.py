@@ -54,10 +54,10 @@ def in_our_terms(
     incoming: list[Incoming] = []
     medications = {f"{URN}{one['id']}": one for one in facts.resources if one["resourceType"] == MEDICATION}
     invalid = 0
-    for one in facts.resources:
-        name, urn = one["resourceType"], f"{URN}{one['id']}"
+    for resource in facts.resources:
+        name, urn = resource["resourceType"], f"{URN}{resource['id']}"
         if name in DIRECTORY:
-            entry = _directory_entry(repointed(one, table, _never), organization, words)
+            entry = _directory_entry(repointed(resource, table, _never), organization, words)
             if defects(entry, FhirVersion.R4):
                 continue
             own_id = _known(transaction, name, entry) or entry["id"]
@@ -65,12 +65,12 @@ def in_our_terms(
             if own_id == entry["id"]:
                 directory[own_id] = entry
         elif name in FACTS:
-            fact = _with_medication(one, medications)
+            fact = _with_medication(resource, medications)
             fact = _fact(repointed(fact, table, _fact_of_the_document), organization, patient_id, words)
             if defects(fact, FhirVersion.R4):
                 invalid += 1
             else:
-                incoming.append(Incoming(urn, fact, one.get("meta", {}).get("lastUpdated", "") or stated_at))
+                incoming.append(Incoming(urn, fact, resource.get("meta", {}).get("lastUpdated", "") or stated_at))
     return Own(tuple(incoming), tuple(directory.values()), invalid)
 
 
@@ -126,7 +126,7 @@ def _fact(resource: JsonObject, organization: str, patient_id: str, words: Words
     kept = {name: meta[name] for name in ("profile", "security") if name in meta}
     rest = {name: value for name, value in fact.items() if name not in {"id", "meta", "resourceType"}}
     if fact["resourceType"] == "DocumentReference":
-        rest["content"] = [_content(one) for one in rest.get("content", ())]
+        rest["content"] = [_content(content) for content in rest.get("content", ())]
     return {
         "resourceType": fact["resourceType"],
         "meta": {**kept, "source": words.source(organization), "tag": tags},

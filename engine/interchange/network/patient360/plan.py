@@ -315,7 +315,7 @@ def _identified(facts: Iterable[Incoming]) -> tuple[Incoming, ...]:
 
 
 def _without_numbers(resource: JsonObject, counted: Counter[Number]) -> JsonObject:
-    kept = [one for one in resource.get("identifier", ()) if _count(resource, one, counted) < 2]
+    kept = [identifier for identifier in resource.get("identifier", ()) if _count(resource, identifier, counted) < 2]
     rest = {name: value for name, value in resource.items() if name != "identifier"}
     return {**rest, "identifier": kept} if kept else rest
 

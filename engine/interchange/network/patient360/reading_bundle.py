@@ -138,10 +138,10 @@ def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES)
     sources = list(_sources(bundle))
     read = (_entry(address, source, version) for address, source in sources)
     entries = [one for one in read if one is not None]
-    people = [one for one in entries if one.resource["resourceType"] == "Patient"]
-    names = {address: PATIENT for one in people for address in addresses(one)}
+    people = [entry for entry in entries if entry.resource["resourceType"] == "Patient"]
+    names = {address: PATIENT for person in people for address in addresses(person)}
     seed = hashlib.sha256(body).digest()
-    resources = _facts([one for one in entries if one.resource["resourceType"] not in HEADER], names, seed)
+    resources = _facts([entry for entry in entries if entry.resource["resourceType"] not in HEADER], names, seed)
     composition = next((one for one in entries if one.resource["resourceType"] == "Composition"), BundleEntry("", {}))
     own = bundle.get("identifier", {})
     return DocumentFacts(
@@ -207,7 +207,7 @@ def _facts(entries: list[BundleEntry], names: dict[str, str], seed: bytes) -> tu
 
     UnreadableDocumentError for a resource in the chart of another patient.
     """
-    ranked = sorted((one for one in entries if one.resource["resourceType"] in RANKS), key=_rank)
+    ranked = sorted((entry for entry in entries if entry.resource["resourceType"] in RANKS), key=_rank)
     facts: list[tuple[BundleEntry, str]] = []
     for one in ranked:
         own = addresses(one)
@@ -217,10 +217,10 @@ def _facts(entries: list[BundleEntry], names: dict[str, str], seed: bytes) -> tu
                 names.setdefault(address, f"urn:uuid:{number}")
             facts.append((one, number))
     medicines = {
-        address: one.resource["code"]
-        for one in entries
-        if one.resource["resourceType"] == "Medication" and "code" in one.resource
-        for address in addresses(one)
+        address: entry.resource["code"]
+        for entry in entries
+        if entry.resource["resourceType"] == "Medication" and "code" in entry.resource
+        for address in addresses(entry)
     }
     return tuple({**_fact(one, names, medicines), "id": number} for one, number in facts)
 
@@ -242,7 +242,7 @@ def _is_charted(entry: BundleEntry, names: Mapping[str, str]) -> bool:
 
 def _is_reachable(entry: BundleEntry) -> bool:
     """True if the attachments of an entry have data or an absolute URL."""
-    attached = (one.get("attachment", {}) for one in entry.resource.get("content", ()))
+    attached = (content.get("attachment", {}) for content in entry.resource.get("content", ()))
     return all(ABSOLUTE.fullmatch(one["url"]) for one in attached if "url" in one and "data" not in one)
 
 
@@ -273,12 +273,12 @@ def _with_medicine(entry: BundleEntry, medicines: Mapping[str, Json]) -> Resourc
 
 def _identity(people: list[BundleEntry]) -> DocumentIdentity:
     """Return the identity of the Patients of a Bundle; UnreadableDocumentError for none, and for two persons."""
-    identities = [_patient_identity(one.resource) for one in people]
+    identities = [_patient_identity(person.resource) for person in people]
     if not identities:
         raise UnreadableDocumentError(UnreadableReason.NO_PATIENT)
-    if any(_person(one) != _person(identities[0]) for one in identities):
+    if any(_person(identity) != _person(identities[0]) for identity in identities):
         raise UnreadableDocumentError(UnreadableReason.TWO_PATIENTS)
-    numbers = dict.fromkeys(number for one in identities for number in one.identifiers)
+    numbers = dict.fromkeys(number for identity in identities for number in identity.identifiers)
     return DocumentIdentity(*_person(identities[0]), tuple(numbers))
 
 
@@ -303,6 +303,6 @@ def _custodian(composition: BundleEntry, entries: list[BundleEntry]) -> str:
     """Return the name of the custodian: that of the Organization in the Bundle, else the display of the reference."""
     reference = composition.resource.get("custodian", {})
     wanted = set(leads(reference, composition))
-    named = (one for one in entries if one.resource["resourceType"] == "Organization")
+    named = (entry for entry in entries if entry.resource["resourceType"] == "Organization")
     own = next((one.resource for one in named if wanted & set(addresses(one))), {})
     return str(own.get("name") or reference.get("display", ""))

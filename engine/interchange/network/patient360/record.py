@@ -137,7 +137,7 @@ def _attachment(words: Words, document: RetrievedDocument, facts: DocumentFacts,
 
 def hashes(resource: JsonObject, words: Words) -> set[str]:
     """Return the SHA-256 of the attachments of a DocumentReference, from their extensions."""
-    attached = (one.get("attachment", {}) for one in resource.get("content", ()))
+    attached = (content.get("attachment", {}) for content in resource.get("content", ()))
     extensions = (extension for one in attached for extension in one.get("extension", ()))
     return {one["valueString"] for one in extensions if one.get("url") == words.extension("sha-256")}
 
@@ -146,10 +146,10 @@ def narrative(sections: tuple[DocumentSection, ...]) -> JsonObject:
     """Return the texts of a document's sections as the narrative of its DocumentReference."""
     room = MOST_NARRATIVE
     parts: list[str] = []
-    for one in sections:
-        text = NO_XML.sub("", one.text)[:room]
+    for section in sections:
+        text = NO_XML.sub("", section.text)[:room]
         room -= len(text)
-        parts.append(f"<h2>{escape(NO_XML.sub('', one.title))}</h2><p>{escape(text)}</p>")
+        parts.append(f"<h2>{escape(NO_XML.sub('', section.title))}</h2><p>{escape(text)}</p>")
         if room <= 0:
             break
     return {"status": "additional", "div": f'<div xmlns="http://www.w3.org/1999/xhtml">{"".join(parts)}</div>'}
@@ -227,17 +227,17 @@ class Ledger:
     @property
     def occurred_ms(self) -> int:
         """The time of its newest version."""
-        return max(stated(one.occurred) for one in self.records)
+        return max(stated(record.occurred) for record in self.records)
 
     @property
     def updated_ms(self) -> int:
         """The time of its import."""
-        return max(one.updated_ms for one in self.records)
+        return max(record.updated_ms for record in self.records)
 
     @property
     def done(self) -> bool:
         """True once it is imported completely."""
-        return all(one.done for one in self.records)
+        return all(record.done for record in self.records)
 
     def noted(
         self, targets: Iterable[ProvenanceTarget], occurred: str, new_id: Callable[[], str], *, done: bool
@@ -271,7 +271,7 @@ class Ledger:
 def read_record(words: Words, resource: JsonObject, updated_ms: int) -> ProvenanceRecord | None:
     """Read the Provenance of an import; None for any other Provenance."""
     tags = resource["meta"].get("tag", ())
-    entities = [local_target(one["what"].get("reference", "")) for one in resource.get("entity", ())]
+    entities = [local_target(entity["what"].get("reference", "")) for entity in resource.get("entity", ())]
     if words.external not in tags or len(entities) != 1:
         return None
     occurred = resource.get("occurredDateTime", "")

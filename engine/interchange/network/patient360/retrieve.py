@@ -215,10 +215,10 @@ async def _retrieve(
         raise JobFailedError(Issue(text, "http"))
     patient = await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
     requested = subject_of(job.tenant, patient.resource())
-    tally = DocumentTally(sum(one.organizations for one in connectors))
+    tally = DocumentTally(sum(connector.organizations for connector in connectors))
     importer = Importer(service, job, read, Words(service.configuration.service_identifier_system))
     queue: Queue = asyncio.Queue(WAITING)
-    tasks = [asyncio.create_task(_ask(one, requested, queue, tally)) for one in connectors]
+    tasks = [asyncio.create_task(_ask(connector, requested, queue, tally)) for connector in connectors]
     try:
         left = len(tasks)
         while left:

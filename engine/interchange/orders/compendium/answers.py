@@ -117,9 +117,9 @@ class OrderEntry:
 
     def missing(self, items: tuple[QuestionnaireItem, ...], context: Context) -> Iterator[str]:
         """Yield the linkIds of unanswered items within a repetition."""
-        for one in items:
-            if one.kind != DISPLAY and self._is_enabled(one, context, 0):
-                yield from self._group(one, context) if one.kind == GROUP else self._question(one, context)
+        for item in items:
+            if item.kind != DISPLAY and self._is_enabled(item, context, 0):
+                yield from self._group(item, context) if item.kind == GROUP else self._question(item, context)
 
     def _question(self, one: QuestionnaireItem, context: Context) -> Iterator[str]:
         answers = self.given.answers(context[-1][1], one.link_id)

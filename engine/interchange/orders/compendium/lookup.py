@@ -80,6 +80,6 @@ def carriers(transaction: Transaction, parameter: str, laboratory: str, code: st
 def title_of(definition: JsonObject, laboratory: str, code: str) -> str:
     """Return how people call a test: its title, else what its coding shows, else its code."""
     codings = definition.get("code", {}).get("coding", ())
-    own = (one for one in codings if (one.get("system"), one.get("code")) == (system_of(laboratory), code))
+    own = (coding for coding in codings if (coding.get("system"), coding.get("code")) == (system_of(laboratory), code))
     shown = next((one["display"] for one in own if one.get("display")), code)
     return str(definition.get("title") or shown)

@@ -61,7 +61,7 @@ def _definition(asking: Asking, laboratory: AuthoredLaboratory, sis: str) -> Jso
     test = asking.test
     codings = [_own_coding(asking, laboratory), *([{"system": LOINC, "code": test.loinc}] if test.loinc else [])]
     specimen = [_specimen(test.specimen, sis)] if test.specimen else []
-    synonyms = [{"url": url(sis, "activitydefinition-synonym"), "valueString": one} for one in test.synonyms]
+    synonyms = [{"url": url(sis, "activitydefinition-synonym"), "valueString": synonym} for synonym in test.synonyms]
     return {
         "resourceType": TEST,
         "meta": {"tag": [tag(sis, laboratory.id)]},
@@ -94,14 +94,14 @@ def _questionnaire(asking: Asking, laboratory: AuthoredLaboratory, sis: str) -> 
         "subjectType": ["Patient"],
         "publisher": laboratory.name,
         "code": [_own_coding(asking, laboratory)],
-        "item": [_item(one, known, sis) for one in asking.questions],
+        "item": [_item(question, known, sis) for question in asking.questions],
     }
 
 
 def _item(question: AuthoredQuestion, known: dict[str, AuthoredQuestion], sis: str) -> JsonObject:
     conditions = [_enable_when(name, text, known) for name, texts in question.when.items() for text in texts]
     alternatives = any(len(texts) > 1 for texts in question.when.values())
-    items = [*_help(question), *(_item(one, known, sis) for one in question.items)]
+    items = [*_help(question), *(_item(item, known, sis) for item in question.items)]
     optional: JsonObject = {
         "extension": _extensions(question, sis),
         "text": question.text,

@@ -129,9 +129,9 @@ def _laboratory(transaction: Transaction, laboratory: str) -> LaboratorySeen:
 def _test(transaction: Transaction, laboratory: str, stored: StoredVersion) -> TestSeen:
     definition = stored.resource()
     code = _code(definition, laboratory)
-    numbers = [one["code"] for one in values(definition, "code.coding") if one.get("system") == LOINC]
+    numbers = [value["code"] for value in values(definition, "code.coding") if value.get("system") == LOINC]
     specimen = values(definition, "extension(activitydefinition-specimen).valueCodeableConcept")
-    asked = (one.id for one in carriers(transaction, QUESTIONS, laboratory, code) if _active(one))
+    asked = (carrier.id for carrier in carriers(transaction, QUESTIONS, laboratory, code) if _active(carrier))
     return TestSeen(
         code,
         title_of(definition, laboratory, code),
@@ -149,7 +149,7 @@ def _active(stored: StoredVersion) -> bool:
 
 def _code(definition: JsonObject, laboratory: str) -> str:
     codings = values(definition, "code.coding")
-    return next((one["code"] for one in codings if one.get("system") == system_of(laboratory)), "")
+    return next((coding["code"] for coding in codings if coding.get("system") == system_of(laboratory)), "")
 
 
 def _questions(asked: Sequence[QuestionnaireItem], depth: int = 0) -> Iterator[QuestionSeen]:
@@ -170,7 +170,7 @@ def _option(option: JsonObject) -> str:
 
 
 def _when(item: JsonObject) -> str:
-    conditions = [_condition(one) for one in item.get("enableWhen", ())]
+    conditions = [_condition(enable_when) for enable_when in item.get("enableWhen", ())]
     return (" and " if item.get("enableBehavior") == "all" else " or ").join(conditions)
 
 

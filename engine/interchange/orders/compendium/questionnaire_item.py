@@ -69,8 +69,8 @@ def _asked(item: JsonObject, parent: str, within: tuple[str, ...]) -> Questionna
 
 def _when_collected(item: JsonObject) -> bool:
     return any(
-        one.get("url", "").endswith(WHEN_COLLECTED) and one.get("valueBoolean") is True
-        for one in item.get("extension", ())
+        extension.get("url", "").endswith(WHEN_COLLECTED) and extension.get("valueBoolean") is True
+        for extension in item.get("extension", ())
     )
 
 

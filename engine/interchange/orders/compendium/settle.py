@@ -174,4 +174,4 @@ def _tags(resource: JsonObject) -> list[JsonObject]:
 def _codes(resource: JsonObject, system: str) -> set[str]:
     code = resource.get("code", ())
     codings = code.get("coding", ()) if isinstance(code, dict) else code
-    return {one.get("code", "") for one in codings if one.get("system") == system}
+    return {coding.get("code", "") for coding in codings if coding.get("system") == system}

@@ -62,8 +62,8 @@ def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[Questio
 
 def _worded(coding: Resource, question: Resource) -> Resource:
     """Return an answer with the words that the question has for it, where it has none itself."""
-    options = [one.get("valueCoding", {}) for one in question.get("answerOption", ())]
-    shown = [one["display"] for one in options if "display" in one and _named(one) == _named(coding)]
+    options = [answer_option.get("valueCoding", {}) for answer_option in question.get("answerOption", ())]
+    shown = [option["display"] for option in options if "display" in option and _named(option) == _named(coding)]
     return {"display": shown[0], **coding} if shown else coding
 
 
@@ -84,7 +84,7 @@ class Resolver:
         self._transaction = transaction
         self._contained: dict[str, Resource] = {}
         for holder in reversed(holders):
-            self._contained |= {f"#{one.get('id')}": one for one in holder.get("contained", ())}
+            self._contained |= {f"#{contained.get('id')}": contained for contained in holder.get("contained", ())}
 
     def __call__(self, reference: Json) -> Resource | None:
         """Return what a Reference or its text names; None where it names nothing that is there."""
@@ -193,7 +193,7 @@ def _tests(transaction: Transaction, order: Resource, sis: str) -> Iterator[Orde
         test = stored.resource()
         find = Resolver(transaction, (test, order))
         asked = partial(_asked, transaction, performer_of(order, sis), test)
-        responses = (find(one) for one in test.get("supportingInfo", ()))
+        responses = (find(supporting_info) for supporting_info in test.get("supportingInfo", ()))
         specimens = [find(one) for one in test.get("specimen") or ([whole] if whole else ())]
         yield OrderedTest(
             id=test_id,
@@ -204,7 +204,7 @@ def _tests(transaction: Transaction, order: Resource, sis: str) -> Iterator[Orde
                 if response is not None and response["resourceType"] == "QuestionnaireResponse"
                 for answer in answers_in(response, find, asked)
             ),
-            specimens=tuple(one for one in specimens if one is not None),
+            specimens=tuple(specimen for specimen in specimens if specimen is not None),
             reasons=tuple(_reasons(find, test, order, sis)),
         )
 
@@ -222,8 +222,8 @@ def _reasons(find: Resolver, test: Resource, order: Resource, sis: str) -> Itera
         own = [*holder.get("reasonCode", ())]
         held = value(holder, sis, "requestgroup-reasoncode")
         own += [held] if isinstance(held, dict) else []
-        conditions = (find(one) for one in holder.get("reasonReference", ()))
-        own += [one["code"] for one in conditions if one is not None and "code" in one]
+        conditions = (find(reason_reference) for reason_reference in holder.get("reasonReference", ()))
+        own += [condition["code"] for condition in conditions if condition is not None and "code" in condition]
         if own:
             yield from own
             return
@@ -233,12 +233,12 @@ def requester_of(order: Resource, sis: str) -> tuple[JsonObject | None, JsonObje
     """Return the references to who ordered and to the organization behind; None where they are not named."""
     address = url(sis, "requestgroup-requester")
     parts = next((one.get("extension", ()) for one in order.get("extension", ()) if one.get("url") == address), ())
-    named = {one.get("url"): one.get("valueReference") for one in parts}
+    named = {part.get("url"): part.get("valueReference") for part in parts}
     return named.get("agent"), named.get("onBehalfOf")
 
 
 def _of_tests(tests: tuple[OrderedTest, ...], name: str) -> JsonObject | None:
-    return next((one.resource[name] for one in tests if name in one.resource), None)
+    return next((test.resource[name] for test in tests if name in test.resource), None)
 
 
 def _person(find: Resolver, reference: JsonObject | None) -> Resource | None:
@@ -251,7 +251,7 @@ def _person(find: Resolver, reference: JsonObject | None) -> Resource | None:
 
 def _account_type(account: Resource | None) -> str:
     codings = (account or {}).get("type", {}).get("coding", ())
-    return next((one["code"] for one in codings if one.get("code") in PAYERS), "")
+    return next((coding["code"] for coding in codings if coding.get("code") in PAYERS), "")
 
 
 def _coverages(
@@ -260,7 +260,7 @@ def _coverages(
     """Yield the insurances of the account in its order, else those that the tests name."""
     billed = sorted((account or {}).get("coverage", ()), key=lambda one: int(one.get("priority", 1)))
     references = [one.get("coverage") for one in billed]
-    references = references or [one for test in tests for one in test.resource.get("insurance", ())]
+    references = references or [insurance for test in tests for insurance in test.resource.get("insurance", ())]
     known: set[str] = set()
     for reference in references:
         holders = (account or order, order, *(test.resource for test in tests))
@@ -281,4 +281,4 @@ def _guarantor(transaction: Transaction, order: Resource, account: Resource | No
     """Return who the account says is to pay: a Patient, a RelatedPerson or an Organization."""
     find = Resolver(transaction, (account or order, order))
     parties = (find(one.get("party")) for one in (account or {}).get("guarantor", ()) if not one.get("onHold"))
-    return next((one for one in parties if one is not None), None)
+    return next((party for party in parties if party is not None), None)

@@ -155,9 +155,9 @@ def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> OrderOverv
 
 def system_of(order: JsonObject) -> str:
     """Return the service's identifier system, as the address of an order's status has it; '' for a draft of none."""
-    addresses = (str(one.get("url", "")) for one in order.get("extension", ()))
+    addresses = (str(extension.get("url", "")) for extension in order.get("extension", ()))
     ending = f"/fhir/StructureDefinition/{STATUS}"
-    return next((one.removesuffix(ending) for one in addresses if one.endswith(ending)), "")
+    return next((address.removesuffix(ending) for address in addresses if address.endswith(ending)), "")
 
 
 def _changed(

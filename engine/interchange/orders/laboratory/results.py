@@ -38,8 +38,8 @@ def return_results(transaction: Transaction, sent: Sent, sis: str, new_id: Calla
 
 
 def _reported(transaction: Transaction, test_id: str) -> bool:
-    reports = (one for one in transaction.referrers(f"{TEST}/{test_id}") if one.type == REPORT)
-    return any(one.resource().get("status") in FINAL for one in reports)
+    reports = (referrer for referrer in transaction.referrers(f"{TEST}/{test_id}") if referrer.type == REPORT)
+    return any(report.resource().get("status") in FINAL for report in reports)
 
 
 def _report(
@@ -92,5 +92,5 @@ def _panel(test: Resource, draw: Draw) -> LaboratoryPanel:
 
 
 def _words(panel: LaboratoryPanel) -> set[str]:
-    texts = [panel.text, *(one.text for one in panel.tests)]
+    texts = [panel.text, *(test.text for test in panel.tests)]
     return {word.lower() for text in texts for word in text.split()} - EVERYWHERE

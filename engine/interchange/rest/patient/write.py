@@ -93,7 +93,7 @@ async def create(service: Service, request: FhirRequest) -> HttpAnswer:
 
 def with_global_id(patient: JsonObject, patient_id: str, system: str) -> JsonObject:
     """Return a Patient with the service's own identifier; a client's value for it does not count."""
-    others = [one for one in patient.get("identifier", []) if one.get("system") != system]
+    others = [identifier for identifier in patient.get("identifier", []) if identifier.get("system") != system]
     return {**patient, "identifier": [*others, {"system": system, "value": patient_id}]}
 
 

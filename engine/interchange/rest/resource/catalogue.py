@@ -330,9 +330,9 @@ EDITION: Final = digest(
     chain(
         (READING,),
         (
-            f"{one.kind} {one.rows} {one.elements} {one.system} {one.default}"
+            f"{parameter.kind} {parameter.rows} {parameter.elements} {parameter.system} {parameter.default}"
             for own in KEPT.values()
-            for one in own.parameters
+            for parameter in own.parameters
         ),
         (f"{stu3} {r4}" for stu3, r4 in (*TABLES, *IN_R4.items())),
     )

@@ -145,8 +145,8 @@ def belongs(transaction: Transaction, request: FhirRequest, version: StoredVersi
         return bool(whose) and whose <= {*request.within}
     named = {local_target(one) for one in _named(version.resource(), KEPT[request.type])}
     patients = {one.removeprefix("Patient/") for one in named if one.startswith("Patient/")}
-    standing = {one: transaction.standing("Patient", one) for one in patients}
-    survivors = {found.survivor or one if (found := standing[one]) else one for one in patients}
+    standing = {patient: transaction.standing("Patient", patient) for patient in patients}
+    survivors = {found.survivor or patient if (found := standing[patient]) else patient for patient in patients}
     return bool(survivors) and survivors <= {*request.within}
 
 
@@ -237,7 +237,7 @@ def _owns(known: KnownRecord, definition: Definition, resource_id: str, resource
 
 def _only(known: KnownRecord, references: set[str]) -> bool:
     """Return whether these references name the patient, and no other one."""
-    patients = {local_target(one) for one in references if one.startswith("Patient/")}
+    patients = {local_target(reference) for reference in references if reference.startswith("Patient/")}
     return bool(patients) and patients <= {f"Patient/{one}" for one in known.ids}
 
 

@@ -124,7 +124,7 @@ def address() -> tuple[Parameter, ...]:
     elements = {"city": "city", "state": "state", "postalcode": "postalCode", "country": "country"}
     parts = tuple(text(f"address-{name}", f"address.{element}") for name, element in elements.items())
     rest = ("address.line", "address.district", "address.text")
-    return (*parts, replace(text("address", *rest), also=tuple(one.name for one in parts)), ADDRESS_USE)
+    return (*parts, replace(text("address", *rest), also=tuple(part.name for part in parts)), ADDRESS_USE)
 
 
 def patient(element: str, name: str = "patient") -> Parameter:
@@ -136,11 +136,11 @@ def named(type_name: str, parameters: tuple[Parameter, ...]) -> tuple[Parameter,
     """Return parameters with the names of their rows; `rows` and `also` are those of others of the type, until now."""
     own = tuple(
         replace(
-            one,
-            rows=rows_of(type_name, one.rows or one.name),
-            also=tuple(rows_of(type_name, other) for other in one.also),
+            parameter,
+            rows=rows_of(type_name, parameter.rows or parameter.name),
+            also=tuple(rows_of(type_name, other) for other in parameter.also),
         )
-        for one in parameters
+        for parameter in parameters
     )
     return (*own, *every_type(type_name))
 
@@ -156,7 +156,7 @@ def chart(
     statuses: frozenset[str] = frozenset(),
 ) -> Definition:
     """Return a clinical type whose patient an element names, for each resource of it where it is `charted`."""
-    numbers = () if any(one.name == IDENTIFIER.name for one in parameters) else (IDENTIFIER,)
+    numbers = () if any(parameter.name == IDENTIFIER.name for parameter in parameters) else (IDENTIFIER,)
     own = named(name, (*_patients(element), *numbers, *parameters))
     return Definition(
         name,

@@ -68,7 +68,7 @@ def _named(part: JsonObject) -> JsonObject:
     items = part.get("item")
     if not isinstance(items, list):
         return part
-    return {**part, "item": [_item(one) if isinstance(one, dict) else one for one in items]}
+    return {**part, "item": [_item(item) if isinstance(item, dict) else item for item in items]}
 
 
 def _item(item: JsonObject) -> JsonObject:
@@ -195,8 +195,8 @@ class DraftResource:
     def _check_attached(self, transaction: Transaction, stored: StoredVersion | None) -> None:
         """Refuse (403) to attach content of others, to which the token for one patient would so come."""
         before = attachments_in(stored.resource()) if stored is not None and not stored.deleted else set()
-        for one in attachments_in(self.resource) - before:
-            binary = transaction.get("Binary", local_target(one).removeprefix("Binary/"))
+        for attachment in attachments_in(self.resource) - before:
+            binary = transaction.get("Binary", local_target(attachment).removeprefix("Binary/"))
             if binary is None or binary.deleted:
                 continue
             whose = owners(transaction, binary.id, binary.resource())
@@ -228,7 +228,7 @@ def make_draft(service: Service, request: FhirRequest, check: Check) -> DraftRes
 def _of_a_part(body: JsonObject) -> RefusedError | None:
     """Return the refusal of what a client has read in part (`_elements`, `_summary`): it would lose all the rest."""
     tags = body.get("meta", {}).get("tag", [])
-    if not any(one.get("code") == SUBSETTED and one.get("system") in TAG_SYSTEMS.values() for one in tags):
+    if not any(tag.get("code") == SUBSETTED and tag.get("system") in TAG_SYSTEMS.values() for tag in tags):
         return None
     text = "This is a part of a resource (SUBSETTED): read the whole, and write that."
     return refuse(Category.RULE, text, location=f"{body['resourceType']}.meta.tag")

@@ -63,9 +63,9 @@ def included(
 
     `may` says what may be read of a type. Deleted resources are left out.
     """
-    seen = {one.key for one in matches}
+    seen = {match.key for match in matches}
     found: list[StoredVersion] = []
-    size = sum(len(one.body) for one in matches)
+    size = sum(len(match.body) for match in matches)
     for include in includes:
         for one in (
             _reverse(transaction, matches, include, may)

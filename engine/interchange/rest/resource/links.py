@@ -65,7 +65,7 @@ def _targets(result: JsonObject) -> Iterator[tuple[int, str]]:
 def _order(transaction: Transaction, result: JsonObject, target: str) -> JsonObject:
     """Return the order that a result names, empty where there is none."""
     if target.startswith("#"):
-        return next((one for one in result.get("contained", ()) if one.get("id") == target[1:]), {})
+        return next((contained for contained in result.get("contained", ()) if contained.get("id") == target[1:]), {})
     type_name, _, order_id = target.partition("/")
     stored = transaction.get(type_name, order_id)
     return stored.resource() if stored is not None and not stored.deleted else {}

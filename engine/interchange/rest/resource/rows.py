@@ -31,9 +31,9 @@ class IndexedParameter(NamedTuple):
 def indexer(definition: Definition) -> Callable[[JsonObject], Index]:
     """Return what makes the index rows of a valid resource (R4) of a type."""
     sources = tuple(
-        IndexedParameter(one, ROWS[one.kind], tuple((start(path), path) for path in one.elements))
-        for one in definition.parameters
-        if one.kind in ROWS
+        IndexedParameter(parameter, ROWS[parameter.kind], tuple((start(path), path) for path in parameter.elements))
+        for parameter in definition.parameters
+        if parameter.kind in ROWS
     )
     return partial(_index, definition, sources)
 

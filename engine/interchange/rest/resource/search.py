@@ -130,9 +130,9 @@ def _chain(
         or (type_name and r4_name(type_name) not in KEPT)
     ):
         raise _refuse(Category.UNSUPPORTED, name, f"The chain {repeatable(name)} does not begin with a reference.")
-    targets = (r4_name(type_name),) if type_name else tuple(one for one in parameter.targets if one in KEPT)
+    targets = (r4_name(type_name),) if type_name else tuple(target for target in parameter.targets if target in KEPT)
     wanted = inner.partition(":")[0]
-    asked = [one for one in targets if wanted in KEPT[one].search_parameters(version)] or targets[:1]
+    asked = [target for target in targets if wanted in KEPT[target].search_parameters(version)] or targets[:1]
     searches = tuple(_search(name, one, ((inner, value),), base_url, version, may) for one in asked)
     return Criterion(parameter, (), _rank(searches), linked=Linked(searches))
 
@@ -158,7 +158,7 @@ def _search(name: str, type_name: str, pairs: Pairs, base_url: str, version: Fhi
 
 
 def _rank(searches: tuple[SearchQuery, ...]) -> Rank:
-    return min(Rank.MOST, max(one.rank for search in searches for one in search.criteria))
+    return min(Rank.MOST, max(criterion.rank for search in searches for criterion in search.criteria))
 
 
 def _refuse(category: Category, name: str, text: str) -> RefusedError:
@@ -249,8 +249,8 @@ def _entries(request: FhirRequest, shape: AnswerShape, records: Sequence[StoredV
     """Return addresses and bodies of some resources, as the client's version shows them."""
     show = shape.part.shown if shape.part is not None else to_version
     version = request.version
-    addresses = {name: f"{request.base}/{name_in(version, name)}/" for name in {one.type for one in records}}
-    return [(addresses[one.type] + one.id, show(one.body, one.type, version)) for one in records]
+    addresses = {name: f"{request.base}/{name_in(version, name)}/" for name in {record.type for record in records}}
+    return [(addresses[record.type] + record.id, show(record.body, record.type, version)) for record in records]
 
 
 def _may(service: Service, request: FhirRequest, type_name: str, access: str) -> bool:
@@ -296,7 +296,7 @@ def follow_merges(transaction: Transaction, wanted: SearchQuery) -> SearchQuery:
     """Return a search whose references to merged-away patients name their survivors: no chart looks empty."""
     if not any(one.parameter.kind is ParameterKind.REFERENCE or one.linked for one in wanted.criteria):
         return wanted
-    return SearchQuery(wanted.type, tuple(_followed(transaction, one) for one in wanted.criteria))
+    return SearchQuery(wanted.type, tuple(_followed(transaction, criterion) for criterion in wanted.criteria))
 
 
 def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
@@ -316,7 +316,7 @@ def _survivor(transaction: Transaction, target: str) -> str:
 
 
 def _check_scope(definition: Definition, wanted: SearchQuery, version: FhirVersion) -> None:
-    plain = (one for one in wanted.criteria if one.missing is None)
+    plain = (criterion for criterion in wanted.criteria if criterion.missing is None)
     given = {one.parameter.name for one in plain if one.linked is None or names_a_patient(one)}
     if definition.scoped and not given & LIMITING:
         text = f"A search of {name_in(version, definition.name)} needs the parameter patient."

@@ -65,7 +65,7 @@ def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[BundleKind
 
 def placed(refusal: RefusedError, number: int) -> RefusedError:
     """Return the refusal of an entry with its locations relative to the Bundle."""
-    issues = tuple(one._replace(location=_place(one.location, number)) for one in refusal.issues)
+    issues = tuple(issue._replace(location=_place(issue.location, number)) for issue in refusal.issues)
     return RefusedError(refusal.category, issues, refusal.headers)
 
 

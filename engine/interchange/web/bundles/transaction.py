@@ -201,14 +201,14 @@ def _carry_out(run: _Run, sender: BundleSender, plans: tuple[BundlePlan, ...]) -
     inner, transaction = run.service, run.transaction
     answers = _deleted(run, [one for one in plans if one.phase == 0])
     writes = [one for one in plans if 0 < one.phase < READING]
-    ids = {one.step.number: target_of(inner, transaction, one) for one in writes}
+    ids = {write.step.number: target_of(inner, transaction, write) for write in writes}
     _check_once(plans, ids)
     targets = {
-        one.step.full_url: f"{name_in(sender.version, one.request.type)}/{ids[one.step.number]}"
-        for one in writes
-        if one.step.full_url
+        write.step.full_url: f"{name_in(sender.version, write.request.type)}/{ids[write.step.number]}"
+        for write in writes
+        if write.step.full_url
     }
-    transaction.promised = frozenset((one.request.type, ids[one.step.number]) for one in writes)
+    transaction.promised = frozenset((write.request.type, ids[write.step.number]) for write in writes)
     for plan in sorted(writes, key=partial(_turn, later=_later(writes, targets))):
         target = ids[plan.step.number]
         body = resolved(inner, transaction, sender, plan, targets)
@@ -260,15 +260,15 @@ def _check_once(plans: Iterable[BundlePlan], ids: dict[int, str]) -> None:
 
 def _later(writes: list[BundlePlan], targets: dict[str, str]) -> frozenset[int]:
     """Return the results and laboratory orders that refer to what an entry writes: they are checked after it."""
-    put = {targets.get(one.step.full_url, "") for one in writes if one.phase > 1}
-    put |= {f"{one.step.path}" for one in writes if one.phase > 1}
+    put = {targets.get(write.step.full_url, "") for write in writes if write.phase > 1}
+    put |= {f"{write.step.path}" for write in writes if write.phase > 1}
     return frozenset(
-        one.step.number
-        for one in writes
-        if one.request.type in {*RESULTS, GROUP}
-        and isinstance(one.request.body, dict)
-        and "resourceType" in one.request.body
-        if not put.isdisjoint(targets.get(name, name) for name in references_in(one.request.body))
+        write.step.number
+        for write in writes
+        if write.request.type in {*RESULTS, GROUP}
+        and isinstance(write.request.body, dict)
+        and "resourceType" in write.request.body
+        if not put.isdisjoint(targets.get(name, name) for name in references_in(write.request.body))
     )
 
 

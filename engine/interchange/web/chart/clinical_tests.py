@@ -73,12 +73,12 @@ def results_of(report: Resource, reader: ChartReader) -> Iterator[Resource]:
 
 
 def _observations(report: Resource, reader: ChartReader) -> Json:
-    return [OBSERVATION.of(one, reader) for one in results_of(report, reader)]
+    return [OBSERVATION.of(result, reader) for result in results_of(report, reader)]
 
 
 def _orderer(report: Resource, reader: ChartReader) -> Json:
     """Return who ordered a test: the requester in `basedOn` of the report, or of one of its results."""
-    results = (part for one in results_of(report, reader) for part in listed(one.get("basedOn")))
+    results = (part for result in results_of(report, reader) for part in listed(result.get("basedOn")))
     for reference in (*listed(report.get("basedOn")), *results):
         ordered = reader.find(reference, report)
         requester = _asked_by(ordered, reader) if ordered is not None else None
@@ -103,7 +103,7 @@ def _meaning(report: Resource, reader: ChartReader) -> Json:
     meanings = [
         INTERPRETATION.of(part, reader) for one in results_of(report, reader) for part in one.get("interpretation", ())
     ]
-    codes = {one.get("code", "") for one in meanings}
+    codes = {meaning.get("code", "") for meaning in meanings}
     return meanings[0] if len(codes) == 1 else None
 
 

@@ -25,14 +25,14 @@ def coding_of(concept: Any) -> JsonObject:
     """Return the LOINC Coding of a concept, else its first Coding; a Coding is returned as it is."""
     held: JsonObject = concept if isinstance(concept, dict) else {}
     codings = held.get("coding", ()) if "coding" in held or "code" not in held else (held,)
-    coded = [one for one in codings if one.get("code")]
+    coded = [coding for coding in codings if coding.get("code")]
     return next((one for one in coded if one.get("system") == LOINC), coded[0] if coded else {})
 
 
 def display_of(concept: Any) -> str:
     """Return the display of a concept's code, else its text; '' for none."""
     held: JsonObject = concept if isinstance(concept, dict) else {}
-    shown = (one.get("display", "") for one in held.get("coding", ()))
+    shown = (coding.get("display", "") for coding in held.get("coding", ()))
     own = coding_of(held).get("display") or held.get("text") or next(filter(None, shown), "")
     return str(own or coding_of(held).get("code", ""))
 

@@ -117,7 +117,7 @@ async def find_patients(service: Service, request: FhirRequest) -> HttpAnswer:
 
     def look(transaction: Transaction) -> list[JsonObject]:
         patients = (transaction.get("Patient", one) for one in ids)
-        live = (one for one in patients if one is not None and not one.deleted)
+        live = (patient for patient in patients if patient is not None and not patient.deleted)
         return [item(FOUND, _reader_of(service, request, transaction, one.id), one) for one in live]
 
     items = await _read(service, request, look)

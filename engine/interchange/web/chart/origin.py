@@ -51,7 +51,7 @@ def _written_by_imports(reader: ChartReader, stored: StoredVersion) -> list[int]
     """Return the versions that imported documents wrote of a resource; 0 for a document that only confirms it."""
     reference = f"{stored.type}/{stored.id}"
     referrers = reader.transaction.referrers(reference, STATED)
-    records = (read_record(reader.words, one.resource(), one.updated_ms) for one in referrers)
+    records = (read_record(reader.words, referrer.resource(), referrer.updated_ms) for referrer in referrers)
     targets = (target for record in records if record is not None for target in record.targets)
     return [target.version for target in targets if target.reference == reference]
 

@@ -205,7 +205,7 @@ def _medication(resource: Resource, reader: ChartReader) -> Json:
 
 def _dosages(resource: Resource, _reader: ChartReader) -> Json:
     dosages = listed(resource.get("dosageInstruction")) or listed(resource.get("dosage"))
-    return [one["text"] for one in dosages if one.get("text")]
+    return [dosage["text"] for dosage in dosages if dosage.get("text")]
 
 
 MEDICATION: Final = ObjectShape(
@@ -239,7 +239,7 @@ def _dose(resource: Resource, _reader: ChartReader) -> Json:
 
 def _given_by(resource: Resource, reader: ChartReader) -> Json:
     actors = [one.get("actor") for one in listed(resource.get("performer"))]
-    return next(filter(None, (provider(one, reader, resource) for one in actors)), None)
+    return next(filter(None, (provider(actor, reader, resource) for actor in actors)), None)
 
 
 IMMUNIZATION: Final = ObjectShape(

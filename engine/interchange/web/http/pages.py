@@ -125,8 +125,8 @@ class Pages:
 
     def _allowed(self, path: str) -> str:
         """Return the methods of all routes that match an address."""
-        routes = (one for one in self._router.routes if isinstance(one, Route) and one.path_regex.match(path))
-        return ", ".join(sorted({method for one in routes for method in one.methods or ()}))
+        routes = (route for route in self._router.routes if isinstance(route, Route) and route.path_regex.match(path))
+        return ", ".join(sorted({method for route in routes for method in route.methods or ()}))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str, shared: Headers) -> None:
         """Answer one request; `shared` are its CORS headers."""

@@ -74,7 +74,7 @@ async def find_people(
         return (), UNREADABLE
     bundle = read_resource(answer.body)
     people = tuple(_person(entry["resource"]) for entry in bundle.get("entry", ()))
-    ids = joined(one.id for one in people)
+    ids = joined(person.id for person in people)
     at_ms = milliseconds(service.clock())
     who = (principal.tenant, principal.client, principal.user, principal.role, address)
     row = AccessRow(at_ms, *who, "", version.value, "search-type", "Patient", "", ids, "done", answer.status)

@@ -119,7 +119,7 @@ def sign_in_page(form: SignInPage) -> str:
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(form.alarm)}</p>' if form.alarm else ""
     focus = " autofocus" + (' aria-describedby="alarm"' if form.alarm else "")
     first, second = ("", focus) if form.login else (focus, "")
-    scopes = "".join(f"<li>{escape(meaning(one))} <code>{escape(one)}</code></li>" for one in form.scopes)
+    scopes = "".join(f"<li>{escape(meaning(scope))} <code>{escape(scope)}</code></li>" for scope in form.scopes)
     return _page(
         f"{'Not signed in: ' if form.alarm else ''}Sign in for {form.application}",
         f"""<h1>Sign in for {application}</h1>

@@ -101,4 +101,4 @@ class LoginFlow:
 
 
 def _scopes(client: Client) -> tuple[str, ...]:
-    return tuple(one for one in client.scopes if one not in UNUSED and right(one) is not None)
+    return tuple(scope for scope in client.scopes if scope not in UNUSED and right(scope) is not None)

@@ -33,7 +33,7 @@ async def orders_of(asker: Asker, patient_id: str) -> list[Json]:
     orders = await asker.found(NAME, f"patient={patient_id}&{NEWEST}")
     tests = {f"{TEST}/{one['id']}": one for one in await asker.found(TEST, f"patient={patient_id}&{NEWEST}")}
     names: dict[str, str] = {}
-    return [await _row(asker, one, tests, names) for one in orders]
+    return [await _row(asker, order, tests, names) for order in orders]
 
 
 async def _row(asker: Asker, order: JsonObject, tests: JsonObject, names: dict[str, str]) -> JsonObject:
@@ -41,7 +41,7 @@ async def _row(asker: Asker, order: JsonObject, tests: JsonObject, names: dict[s
     target = local_target(performer.get("reference", ""))
     if target and target not in names:
         names[target] = await _name(asker, target)
-    named = (tests.get(local_target(one.reference)) for one in actions_of(order))
+    named = (tests.get(local_target(action.reference)) for action in actions_of(order))
     return {
         "id": order["id"],
         "state": (value(order, asker.sis, STATUS) or {}).get("code", "") or order.get("status", ""),
@@ -61,7 +61,7 @@ async def _name(asker: Asker, target: str) -> str:
 
 def _title(test: JsonObject) -> str:
     code = test.get("code", {})
-    shown = (one.get("display") or one.get("code", "") for one in code.get("coding", ()))
+    shown = (coding.get("display") or coding.get("code", "") for coding in code.get("coding", ()))
     return str(code.get("text") or next(shown, "") or "(not said)")
 
 
@@ -174,7 +174,7 @@ async def _offer(asker: Asker, laboratory: str, code: str) -> list[Offer]:
 
 def _code(definition: JsonObject, laboratory: str) -> str:
     codings = definition.get("code", {}).get("coding", ())
-    return next((one.get("code", "") for one in codings if one.get("system") == system_of(laboratory)), "")
+    return next((coding.get("code", "") for coding in codings if coding.get("system") == system_of(laboratory)), "")
 
 
 def _problem(tests: list[Offer], text: str, location: str) -> str:
@@ -183,7 +183,7 @@ def _problem(tests: list[Offer], text: str, location: str) -> str:
     number = int(place[1] or place[2]) if place else -1
     if not 0 <= number < len(tests):
         return text
-    texts = {one.link_id: one.text for one in tests[number].questions}
+    texts = {question.link_id: question.text for question in tests[number].questions}
     return (
         f"{tests[number].title}, {texts.get(item[1], item[1])}: please answer."
         if item

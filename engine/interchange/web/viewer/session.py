@@ -168,7 +168,7 @@ class Asker:
             return answer
         issues = read_resource(answer.body).get("issue", ()) if answer.body else ()
         raise RefusedPageError(
-            answer.status, tuple((one.get("diagnostics", ""), (one.get("location") or [""])[0]) for one in issues)
+            answer.status, tuple((issue.get("diagnostics", ""), (issue.get("location") or [""])[0]) for issue in issues)
         )
 
 

@@ -37,7 +37,7 @@ class Series:
     @property
     def points(self) -> list[tuple[int, float]]:
         """The numeric values with a time, oldest first."""
-        dated = [(span(one.at), one.number) for one in self.values]
+        dated = [(span(value.at), value.number) for value in self.values]
         return sorted((covered[0], number) for covered, number in dated if covered and number is not None)
 
     @property
@@ -70,9 +70,9 @@ def series(items: Iterable[JsonObject]) -> list[Series]:
 
 def _measured(observations: Iterable[JsonObject]) -> Iterator[JsonObject]:
     """Yield an observation and its components that have a value."""
-    for one in observations:
-        parts = one.get("components", ())
-        for part in (one, *({"effective": one.get("effective", ""), **part} for part in parts)):
+    for observation in observations:
+        parts = observation.get("components", ())
+        for part in (observation, *({"effective": observation.get("effective", ""), **part} for part in parts)):
             if part.get("value") or part.get("absentReason"):
                 yield part
 

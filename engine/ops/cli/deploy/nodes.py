@@ -59,7 +59,7 @@ def ports(channels: Sequence[Channel], pages: int) -> tuple[int, ...]:
 
     UsageError: a port that the system would choose, or that of the `pages`.
     """
-    found = {one.listen.mllp.port: one.channel for one in channels if one.listen.mllp is not None}
+    found = {channel.listen.mllp.port: channel.channel for channel in channels if channel.listen.mllp is not None}
     if 0 in found:
         raise UsageError(f"{found[0]} listens on port 0, which is another one on each node: give it a fixed port")
     if pages in found:
@@ -103,7 +103,7 @@ def mapping_config(folder: Path | None) -> tuple[ConfigMapFile, ...]:
 
 def mark(files: Sequence[ConfigMapFile]) -> str:
     """Return a mark of files, another one once a name or a byte differs: a change of it restarts the nodes in turn."""
-    return sha256(repr([(one.path, one.content) for one in files]).encode()).hexdigest()[:16]
+    return sha256(repr([(file.path, file.content) for file in files]).encode()).hexdigest()[:16]
 
 
 def block(text: str, indent: int) -> str:

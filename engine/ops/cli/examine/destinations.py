@@ -72,7 +72,7 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
 
 
 def _looks_up(settings: Settings, configuration: Configuration) -> bool:
-    return any(one.lookup_on and settings in one.destinations for one in configuration.channels.values())
+    return any(channel.lookup_on and settings in channel.destinations for channel in configuration.channels.values())
 
 
 def _lacking(destination: FhirDestination, configuration: Configuration) -> tuple[str, ...]:

@@ -46,8 +46,8 @@ def doctor(
         rows = [{"what": one.what, "standing": str(one.standing), "found": one.found, "do": one.do} for one in checks]
         print_json(rows)
     else:
-        output().print(table(("State", "What", "Found", "Next step"), (_row(one) for one in checks)))
-    if any(one.standing is CheckStatus.FIX for one in checks):
+        output().print(table(("State", "What", "Found", "Next step"), (_row(check) for check in checks)))
+    if any(check.standing is CheckStatus.FIX for check in checks):
         raise typer.Exit(1)
 
 

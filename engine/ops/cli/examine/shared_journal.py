@@ -110,7 +110,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _files(address: str) -> Check:
     try:
-        living = [one for one in nodes(address) if one.state == "live"]
+        living = [node for node in nodes(address) if node.state == "live"]
     except JournalUnusableError as error:
         return Check("nodes", CheckStatus.FIX, str(error).partition("\n")[0], "mend that, then try again")
     same = len({one.configuration for one in living}) <= 1

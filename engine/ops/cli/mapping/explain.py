@@ -81,9 +81,9 @@ class ExplanationFilter(NamedTuple):
             return made
         elements = [one for one in made["elements"] if self._has(one["source"], one["file"])]
         more = {
-            "unread": [one for one in made.get("unread", ()) if self._has(one["path"], "")],
-            "conditions": [one for one in made.get("conditions", ()) if self._decides(one)],
-            "lines": [one for one in made.get("lines", ()) if self.file and self._decides(one)],
+            "unread": [unread for unread in made.get("unread", ()) if self._has(unread["path"], "")],
+            "conditions": [condition for condition in made.get("conditions", ()) if self._decides(condition)],
+            "lines": [line for line in made.get("lines", ()) if self.file and self._decides(line)],
         }
         return {**made, "elements": elements, **{key: one for key, one in more.items() if key in made}}
 

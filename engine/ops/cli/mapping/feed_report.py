@@ -123,7 +123,7 @@ def report(feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes) -> dict
         ],
         "offsets": [{"offset": one, "count": count} for one, count in feed.offsets.most_common()],
         "tables": _tables(covered),
-        "unmapped": [one._asdict() for one in codes_of(feed, covered)],
+        "unmapped": [code._asdict() for code in codes_of(feed, covered)],
         "unread": [
             {"path": path, "name": title, "count": count}
             for path, title, count in covered.unread_named()

@@ -52,8 +52,8 @@ def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = Fal
         report = {"mapping": name, "hash": found.hash, "problems": [], "warnings": [one._asdict() for one in warnings]}
         print_json(report | ({"cost": costs_as_json(costs)} if cost else {}))
         return
-    for one in warnings:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"warning: {one}", markup=False)
+    for warning in warnings:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"warning: {warning}", markup=False)
     if cost:
         print_costs(costs)
     documents = sum(1 for _ in found.documents.everything())

@@ -62,7 +62,7 @@ def page(title: str, facts: Sequence[str], sections: Sequence[ReportSection], ma
 def cells(section: ReportSection, row: Any) -> list[str]:
     """Return the columns of a row; the first is not empty."""
     values = [row[key] for key in section.columns] if isinstance(row, dict) else [row]
-    texts = [", ".join(map(str, one)) if isinstance(one, list | tuple) else str(one) for one in values]
+    texts = [", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value) for value in values]
     return [texts[0] or EMPTY, *texts[1:]]
 
 

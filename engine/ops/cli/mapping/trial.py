@@ -83,7 +83,7 @@ def try_cases(
     others = _beside(cases, folders) if not files else []
     if not cases and not others:
         raise UsageError("there are no case files; write some in tests/ of the mapping's folder")
-    named = {one.channel: one for one in load_channels(channels)} if any(case.on for case in cases) else {}
+    named = {channel.channel: channel for channel in load_channels(channels)} if any(case.on for case in cases) else {}
     if not files:
         cases, others = tuple(cases_for(cases, mapping, named)), cases_for(others, mapping)
     failed, changed = failed_cases(cases, mapping, named), failed_cases(others, mapping, named)
@@ -136,7 +136,7 @@ def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) ->
         return {**named, "rule": "", "action": "refuse", "error": str(error)}
     made = outcome(mapping, message)
     faults = {"invalid": found} if (found := invalid(made)) else {}
-    stu3 = [one.name for one in channel.destinations if one.fhir == STU3]
+    stu3 = [destination.name for destination in channel.destinations if destination.fhir == STU3]
     return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults, "stu3": stu3}
 
 
@@ -151,13 +151,13 @@ def _lines(made: Made) -> Iterator[str]:
     if held := made.get("filter"):
         sent = f"sent to {', '.join(held['send_to'])} and to no other destination" if held["send_to"] else held["does"]
         yield f"  {'filter':<12} {held['rule']} ({held['file']}:{held['line']}): {sent}"
-    for one in made.get("interactions", ()):
+    for interaction in made.get("interactions", ()):
         yield ""
-        yield f"  {words_of(one)}"
+        yield f"  {words_of(interaction)}"
         for name in ("identities", "sources", "reactivate", "stand_in", "status", "clears", "slices", "deletes"):
-            if one.get(name):
-                yield f"    {name:<12} {line_of(one[name])}"
-        body = one.get("patient") or one.get("resource") or one.get("retired")
+            if interaction.get(name):
+                yield f"    {name:<12} {line_of(interaction[name])}"
+        body = interaction.get("patient") or interaction.get("resource") or interaction.get("retired")
         text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() if isinstance(body, dict) else ""
         yield from (f"    {line}" for line in text.splitlines())
         for name in made.get("stu3", ()) if isinstance(body, dict) else ():

@@ -37,7 +37,7 @@ class CheckedMessage:
     @property
     def errors(self) -> int:
         """How many deviations break a rule."""
-        return sum(one.severity is FindingSeverity.ERROR for one in self.deviations)
+        return sum(deviation.severity is FindingSeverity.ERROR for deviation in self.deviations)
 
     @property
     def bad(self) -> bool:

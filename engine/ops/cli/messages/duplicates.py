@@ -40,8 +40,8 @@ def show(found: Pair) -> None:
         print_line(f"At {there.destination}{f': does not answer ({there.refused})' if there.refused else ''}", "bold")
         if there.mine is None:
             continue
-        headings = ("Element", there.mine.patient, *(one.patient for one in there.others), "Differs")
-        rows = ((one.what, one.mine, *one.theirs, "yes" if any(one.differs) else "") for one in there.lines)
+        headings = ("Element", there.mine.patient, *(other.patient for other in there.others), "Differs")
+        rows = ((line.what, line.mine, *line.theirs, "yes" if any(line.differs) else "") for line in there.lines)
         output().print(table(headings, rows))
 
 

@@ -33,8 +33,8 @@ def show(found: PatientView) -> None:
     Example: adt-engine patients show 37 --data /var/lib/adt-engine
     """
     print_line(f"{found.name or 'a patient without a name'} {found.born}".rstrip(), "bold")
-    for one in found.others:
-        print_line(f"entry {found.entry} names another patient, too: {one.name} (--lane {one.lane})", "yellow")
+    for other in found.others:
+        print_line(f"entry {found.entry} names another patient, too: {other.name} (--lane {other.lane})", "yellow")
     print_line("Held", "bold")
     held = ((one.entry, one.reason, utc(one.since), one.event, one.destination, one.waiting) for one in found.held)
     output().print(table(("Entry #", "Reason", "Since (UTC)", "Event", "Destination", "Behind #"), held))
@@ -44,7 +44,7 @@ def show(found: PatientView) -> None:
     headings = ("Number", "System", "First #", "Last #", "Record")
     output().print(table(headings, ((n.value, n.system, n.first, n.last, _stands(n)) for n in found.numbers)))
     print_line("Merges", "bold")
-    merges = ((one.entry, utc(one.at), one.source, one.survivor, one.destination) for one in found.merges)
+    merges = ((merge.entry, utc(merge.at), merge.source, merge.survivor, merge.destination) for merge in found.merges)
     output().print(table(("Entry #", "At (UTC)", "Number", "Merged into", "Destination"), merges))
     print_line("Messages", "bold")
     show_rows(found.messages)

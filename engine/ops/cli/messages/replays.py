@@ -202,8 +202,8 @@ def dry_runs(data: Path, entries: Sequence[int], destination: str, *, as_json: b
 def print_dry_run(found: DryRunView) -> None:
     """Print what a replay would do: each planned call, and what would differ."""
     print_line(f"Entry {found.entry}", "bold")
-    for one in found.differences:
-        print_line(f"  edited {one.path}: {_value(one.before)} -> {_value(one.after)}")
+    for difference in found.differences:
+        print_line(f"  edited {difference.path}: {_value(difference.before)} -> {_value(difference.after)}")
     if found.refused:
         print_line(f"  would be refused: {found.refused.reason}", NEGATIVE)
         for finding in found.refused.findings:
@@ -223,8 +223,8 @@ def _value(value: object) -> str:
 
 def _report(run: ReplayRun) -> None:
     print_line(f"run {run.run} {run.state}: {run.position} of {run.total} processed: {_counts(run)}")
-    for one in run.refusals[:SHOWN]:
-        print_line(f"  {one.entry}: {one.why}")
+    for refusal in run.refusals[:SHOWN]:
+        print_line(f"  {refusal.entry}: {refusal.why}")
     if len(run.refusals) > SHOWN:
         print_line(f"  and more: `messages replays --json` lists the first {len(run.refusals)}")
     for held in run.again[:SHOWN]:

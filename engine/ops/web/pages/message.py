@@ -121,7 +121,7 @@ async def _explain(call: WebCall) -> Response:
     kept = call.context.searches.find(call.owner, call.asked("filter")) or {}
     wanted = str(kept.get("words", ""))
     made = await call.perform(ExplainMessage, entry=seq)
-    found = [one for one in made.elements if _says(one, wanted)]
+    found = [element for element in made.elements if _says(element, wanted)]
     pages = max(-(-len(found) // PAGE), 1)
     begin = (min(page, pages) - 1) * PAGE
     return call.page(
@@ -155,8 +155,8 @@ def first_of(segments: Sequence[SegmentView], most: int = MOST_VALUES) -> Sequen
 
 def _why(entry: EntryFacts) -> list[tuple[list[str], Reason]]:
     """Return the lines of an entry's reasons, notes and flags, each once with its codes, the entry's own first."""
-    codes = [entry.reason, *(one.reason for one in entry.deliveries)]
-    codes += [note for one in entry.deliveries for note in one.notes] + list(entry.flags)
+    codes = [entry.reason, *(delivery.reason for delivery in entry.deliveries)]
+    codes += [note for delivery in entry.deliveries for note in delivery.notes] + list(entry.flags)
     if entry.state == "discarded":
         codes = codes[len(entry.deliveries) + 1 :]  # an operator's own words
     found: dict[Reason, list[str]] = {}
@@ -168,10 +168,10 @@ def _why(entry: EntryFacts) -> list[tuple[list[str], Reason]]:
 def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:
     """Return what the actor may do with an entry."""
     operates = call.may(Permission.OPERATE)
-    states = {one.state for one in entry.deliveries} or {entry.state}
+    states = {delivery.state for delivery in entry.deliveries} or {entry.state}
     held = "held" in states
-    waits = any(one.due_at for one in entry.deliveries)
-    reasons = {one.reason for one in entry.deliveries if one.state == "held"}
+    waits = any(delivery.due_at for delivery in entry.deliveries)
+    reasons = {delivery.reason for delivery in entry.deliveries if delivery.state == "held"}
     return {
         "release": operates and held and bool(entry.deliveries),
         "retry": operates and waits and not held,

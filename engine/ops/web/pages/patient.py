@@ -32,7 +32,7 @@ HEADINGS: Final = {"open": "Open", "sent": "With the MPI team", "closed": "Close
 async def _pairs(call: WebCall) -> Response:
     show = call.asked("show") if call.asked("show") in SHOWN else SHOWN[0]
     found = await call.perform(ListDuplicates, show=show, before=call.number("before") or 0, limit=PAGE)
-    names = await names_of(call, [one.entry for one in found.entries])
+    names = await names_of(call, [entry.entry for entry in found.entries])
     return call.page(
         "duplicates.html", found=found, names=names, why=reason_of(POSSIBLE), show=show, headings=HEADINGS, words=WORDS
     )
@@ -73,7 +73,7 @@ async def _list(call: WebCall) -> Response:
     if kept is None or "find" not in kept:
         raise RefusedRequestError(404, "this search has expired: search again")
     patients, messages, said, why = await _found(call, kept["find"])
-    names = await names_of(call, [one.entry for one in (*messages, *said)])
+    names = await names_of(call, [message.entry for message in (*messages, *said)])
     return call.page(
         "find.html", asked=kept["find"], patients=patients, messages=messages, said=said, why=why, names=names
     )
@@ -93,7 +93,7 @@ async def _found(call: WebCall, text: str) -> tuple[list[Other], list[RowFacts],
     messages = list((await call.perform(ListMessages, control_id=text, limit=MOST_FOUND)).entries)
     if number := digits_of(text):
         nearest = await call.perform(ListMessages, before=number + 1, limit=1)
-        messages += [one for one in nearest.entries if one.entry == number and one not in messages]
+        messages += [entry for entry in nearest.entries if entry.entry == number and entry not in messages]
     if patients or messages or not call.may(Permission.PHI):
         return patients, messages, [], why
     try:

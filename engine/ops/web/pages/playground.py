@@ -117,7 +117,7 @@ async def _check(call: WebCall) -> Response:
     """Answer with the problems of the files, for the editor."""
     draft = await _draft(call)
     made = await call.perform(CheckMapping, **_given(draft))
-    return Response(orjson.dumps([one.model_dump() for one in made.problems]), media_type="application/json")
+    return Response(orjson.dumps([problem.model_dump() for problem in made.problems]), media_type="application/json")
 
 
 async def _compare(call: WebCall, draft: Draft) -> Response:
@@ -234,7 +234,7 @@ async def _editor(call: WebCall, draft: Draft) -> Response:
 
 async def _result(call: WebCall, draft: Draft, result: str, **values: Any) -> Response:
     """Answer with what came of it: for a script as a part, else below what was typed."""
-    problems = orjson.dumps([one.model_dump() for one in values["made"].problems]).decode()
+    problems = orjson.dumps([problem.model_dump() for problem in values["made"].problems]).decode()
     if _is_part(call):
         # In a thread: what is long to write must not keep messages waiting.
         return HTMLResponse(await asyncio.to_thread(call.part, f"parts/{result}.html", problems=problems, **values))

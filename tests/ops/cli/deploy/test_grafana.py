@@ -58,7 +58,7 @@ def test_no_panel_lies_on_another(dashboard: Any) -> None:
     """Each has an id and a place of its own within the grid."""
     places = [panel["gridPos"] for panel in dashboard["panels"]]
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(places)
-    assert all(one["x"] + one["w"] <= 24 for one in places)
+    assert all(place["x"] + place["w"] <= 24 for place in places)
     for one, other in combinations(places, 2):
         apart = abs(one["x"] - other["x"]) >= one["w"] or abs(one["y"] - other["y"]) >= one["h"]
         assert apart, (one, other)

@@ -145,7 +145,7 @@ def test_compose_nodes_are_confined_and_each_has_a_folder_of_its_own(site: Path)
         assert "./mappings:/etc/adt-engine/mappings:ro" in node["volumes"]
         assert "doctor" in node["healthcheck"]["test"]
         assert node["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    assert all("healthcheck" in one for one in services.values())
+    assert all("healthcheck" in service for service in services.values())
     assert services["balancer"]["ports"] == ["2575:2575", "2576:2576", "8081:8081"]
 
 
@@ -261,13 +261,13 @@ def test_the_probes_ask_what_the_pages_answer(site: Path) -> None:
     """They lead to the health endpoints, over TLS, by a name that the pages know whatever their certificate says."""
     (engine,) = pod_of(kubernetes(site))["containers"]
     probes = {name: engine[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
-    assert [one["path"] for one in probes.values()] == ["/livez", "/livez", "/readyz"]
+    assert [probe["path"] for probe in probes.values()] == ["/livez", "/livez", "/readyz"]
     (admin,) = [one.removeprefix("--admin=") for one in engine["args"] if one.startswith("--admin=")]
     host, port = admin.split(":")
     assert {"name": "pages", "containerPort": int(port)} in engine["ports"]
-    for one in probes.values():
-        assert (one["scheme"], one["port"]) == ("HTTPS", "pages")
-        ((header,)) = one["httpHeaders"]
+    for probe in probes.values():
+        assert (probe["scheme"], probe["port"]) == ("HTTPS", "pages")
+        ((header,)) = probe["httpHeaders"]
         assert header["name"] == "Host"
         assert is_known(header["value"], PagesListener(host, int(port)).names)
 

@@ -20,7 +20,7 @@ def shown(folder: Path, days: float, *, mode: int = 0o600) -> dict[str, Check]:
     leaf.private_key_pem.write_to_path(folder / "key.pem")
     (folder / "key.pem").chmod(mode)
     tls = Tls(certificate=str(folder / "certificate.pem"), key=str(folder / "key.pem"))
-    return {one.what: one for one in certificates("adt", tls)}
+    return {certificate.what: certificate for certificate in certificates("adt", tls)}
 
 
 @pytest.mark.parametrize(("days", "standing"), [(90, CheckStatus.GOOD), (29, CheckStatus.LOOK), (-1, CheckStatus.FIX)])

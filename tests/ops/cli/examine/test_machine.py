@@ -12,7 +12,7 @@ def test_this_machine_is_looked_at_whole(tmp_path: Path) -> None:
     assert {"SQLite", "data folder", "disk", "file system", "clock", "open files"} <= set(checks)
     assert checks["SQLite"].standing is CheckStatus.GOOD
     assert checks["data folder"].standing is CheckStatus.GOOD
-    assert all(one.do for one in checks.values() if one.standing is not CheckStatus.GOOD)
+    assert all(check.do for check in checks.values() if check.standing is not CheckStatus.GOOD)
 
 
 def test_a_folder_that_others_may_read_is_to_be_fixed(tmp_path: Path) -> None:

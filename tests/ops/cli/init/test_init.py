@@ -147,7 +147,7 @@ def test_a_second_channel_gets_a_port_of_its_own(tmp_path: Path) -> None:
         "warnings": [],
         "next": "adt-engine run --channels channels",
     }
-    ports = [one.listen.mllp.port for one in load_channels(tmp_path / "channels") if one.listen.mllp]
+    ports = [channel.listen.mllp.port for channel in load_channels(tmp_path / "channels") if channel.listen.mllp]
     assert ports == [2575, 2576]
 
 
@@ -232,7 +232,7 @@ def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
     assert channel.listen.mllp.tls is not None
     assert (channel.channel, channel.contact, channel.listen.mllp.port) == ("lab", "desk 7", 2600)
     assert (channel.sources, channel.allow_merge) == (("REG|HOSP", "ED|HOSP"), True)
-    asked = [one for one in questions(()) if one.why in done.stderr]
+    asked = [question for question in questions(()) if question.why in done.stderr]
     assert len(asked) > 12
 
 
@@ -261,9 +261,9 @@ ODD: Final = (
 def test_every_text_is_read_as_it_was_meant(text: str) -> None:
     """Whatever YAML would make of it: in a line, in a list, as a key."""
     answers: dict[str, Answer] = {
-        one.name: found if (found := one.default({"host": "127.0.0.1"})) is not None else ""
-        for one in questions(())
-        if one.name not in {"certificate", "key", "client_ca", "token_url", "tls"}
+        question.name: found if (found := question.default({"host": "127.0.0.1"})) is not None else ""
+        for question in questions(())
+        if question.name not in {"certificate", "key", "client_ca", "token_url", "tls"}
     }
     answers |= {"tls": "none", "name": "lab", "base_url": "https://fhir.example", "contact": text}
     is_authority = not fault_of(("authorities",), {text: "https://a.example"})
@@ -281,9 +281,9 @@ def test_every_text_is_read_as_it_was_meant(text: str) -> None:
 
 def test_each_default_is_an_answer() -> None:
     """And each question has a key of channel files, but TLS, which is the three below it."""
-    for one in questions((2575,)):
+    for question in questions((2575,)):
         with contextlib.suppress(KeyError):
-            default = one.default({"host": "127.0.0.1", "base_url": "http://a.example/fhir", "auth": "none"})
-            assert default is None or not wrong(one, default), one.name
-        assert one.path or one.name == "tls"
+            default = question.default({"host": "127.0.0.1", "base_url": "http://a.example/fhir", "auth": "none"})
+            assert default is None or not wrong(question, default), question.name
+        assert question.path or question.name == "tls"
     assert fault_of(("listen", "mllp", "port"), "2575") == ""

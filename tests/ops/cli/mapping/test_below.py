@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_all_files_below_a_folder_that_hold_messages(folder: Path) -> None:
     """Whatever they are called; what holds no message, and what is hidden, is passed over."""
-    names = [one.name.removeprefix(f"{folder}/") for one in messages_below([folder])]
+    names = [message.name.removeprefix(f"{folder}/") for message in messages_below([folder])]
     assert names == ["a.hl7 #1", "a.hl7 #2", "one/b.txt", "one/wide"]
     found = json.loads(_ran("coverage", folder, folder / "a.hl7", "--json").stdout)
     assert (found["messages"], found["unreadable"]) == (6, 0)

@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 def ran(folder: Path, *words: str) -> Result:
     """Run a command on the channel of the folder, or on the folder."""
-    result = RUNNER.invoke(app, [one.replace("FOLDER", str(folder)) for one in words])
+    result = RUNNER.invoke(app, [word.replace("FOLDER", str(folder)) for word in words])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
@@ -94,7 +94,7 @@ def test_coverage_counts_each_filter(folder: Path) -> None:
     """Also the one that no message came to; what filters read counts as read."""
     text = ran(folder, "coverage", *ON).stdout
     file = folder / "channels" / "a.yaml"
-    told = [one.split() for one in text.splitlines() if str(file) in one]
+    told = [splitline.split() for splitline in text.splitlines() if str(file) in splitline]
     assert told == [
         ["1", "test-patients", "filter", f"{file}:7"],
         ["1", "to-the-wards", "send", "wards", f"{file}:8"],

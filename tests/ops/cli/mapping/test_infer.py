@@ -265,7 +265,7 @@ def test_the_shipped_samples(tmp_path: Path) -> None:
     words = ["check", "--channels", str(site / "channels"), "--mappings", str(site / "mappings"), "--offline"]
     refused = RUNNER.invoke(channels_app, words).exception
     assert isinstance(refused, ConfigurationError)
-    assert [one for one in refused.problems if "placeholder" not in one.found] == []
+    assert [problem for problem in refused.problems if "placeholder" not in problem.found] == []
 
 
 TEXT = st.text(alphabet=st.sampled_from("AZ09 .:/-_'\"#{}[]!%@`,?*&\\|^~é\u2028\ufffenul\t"), max_size=12)

@@ -161,7 +161,7 @@ def test_what_reads_a_journal_reads_it_where_it_is(tmp_path: Path, address: str)
 def test_what_works_on_files_says_what_to_do_instead(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Nothing is made in the folder of a node, whose journal is elsewhere."""
     keep_address(tmp_path, "postgresql://engine@db.example/adt")
-    given = [one.format(tmp_path) for one in arguments]
+    given = [argument.format(tmp_path) for argument in arguments]
     with pytest.raises(UsageError, match=r"is in postgresql://engine@db\.example/adt") as refused:
         invoked(journal_commands.app, *given, "--data", str(tmp_path))
     assert "adt-engine help postgresql" in str(refused.value)

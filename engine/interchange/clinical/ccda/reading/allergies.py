@@ -114,7 +114,7 @@ def _substance(chart: ReadChart, observation: Element) -> JsonObject:
 
 def _criticality(observation: Element) -> str:
     codes = [said(one, "code", "value") for one in related(observation) if said(one, "code", "code") == CRITICALITY]
-    return next((CRITICALITIES[one] for one in codes if one in CRITICALITIES), "")
+    return next((CRITICALITIES[code] for code in codes if code in CRITICALITIES), "")
 
 
 def _severity(statement: Element) -> str:
@@ -135,7 +135,7 @@ def _reactions(chart: ReadChart, observation: Element) -> list[JsonObject]:
     found: list[JsonObject] = []
     whole = _severity(observation)
     named = [one for one in related(observation) if REACTION_TEMPLATE in templates(one)]
-    for one in named or [one for one in related(observation, "MFST") if not _is_severity(one)]:
+    for one in named or [mfst for mfst in related(observation, "MFST") if not _is_severity(mfst)]:
         manifestation = chart.concept(first(one, "value"))
         onset, _ = interval(first(one, "effectiveTime"), chart.offset)
         text = chart.text(first(one, "text"))

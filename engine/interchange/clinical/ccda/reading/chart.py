@@ -103,11 +103,11 @@ class ReadChart:
         shared: dict[tuple[str, bytes], int] = Counter(
             (one["resourceType"], write_json(name)) for one in self.resources for name in one.get("identifier", ())
         )
-        for one in self.resources:
-            kind = one["resourceType"]
-            if kind not in PARTIES and "identifier" in one:
-                own = [name for name in one.pop("identifier") if shared[kind, write_json(name)] == 1]
-                one.update({"identifier": own} if own else {})
+        for resource in self.resources:
+            kind = resource["resourceType"]
+            if kind not in PARTIES and "identifier" in resource:
+                own = [name for name in resource.pop("identifier") if shared[kind, write_json(name)] == 1]
+                resource.update({"identifier": own} if own else {})
         return tuple(self.resources)
 
     def _narrated(self, name: str) -> str:

@@ -63,7 +63,7 @@ def observations_of(chart: ReadChart, act: Element) -> Iterator[tuple[Concern, E
 def clinical_status(concern: Concern, observation: Element, system: str, *, ended: bool) -> JsonObject:
     """Return the clinical status: the observation's own, else the concern's; never active once it has ended."""
     values = [first(one, "value") for one in related(observation) if said(one, "code", "code") == STATUS]
-    code = next((STATUSES[said(one)] for one in values if said(one) in STATUSES), concern.status)
+    code = next((STATUSES[said(value)] for value in values if said(value) in STATUSES), concern.status)
     if system == ALLERGY_STATUS and code not in ALLERGIES:
         code = "active"
     if ended and code not in ENDED:
@@ -75,7 +75,7 @@ def comments(chart: ReadChart, statement: Element) -> Iterator[str]:
     """Return the comments that a statement has."""
     for act in related(statement, name="act"):
         if said(act, "code", "code") == COMMENT:
-            yield from filter(None, (chart.text(one) for one in every(act, "text")))
+            yield from filter(None, (chart.text(text) for text in every(act, "text")))
 
 
 def notes(chart: ReadChart, statement: Element, concern: Concern | None = None) -> list[JsonObject]:

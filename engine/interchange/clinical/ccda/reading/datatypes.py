@@ -265,7 +265,7 @@ def human_name(element: Element | None) -> JsonObject:
     if element is None:
         return {}
     parts = {name: [text_of(one) for one in every(element, name)] for name in ("given", "prefix", "suffix", "family")}
-    parts = {name: [one for one in texts if one not in NO_NAME] for name, texts in parts.items()}
+    parts = {name: [text for text in texts if text not in NO_NAME] for name, texts in parts.items()}
     family = " ".join(parts.pop("family"))
     written = any(parts.values()) or family
     use = next((NAME_USES[one] for one in said(element, "use").split() if one in NAME_USES), "")

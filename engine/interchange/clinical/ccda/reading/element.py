@@ -51,7 +51,7 @@ def said(element: Element | None, name: str = "code", path: str = "") -> str:
 
 def templates(element: Element) -> list[str]:
     """Return the roots of an element's template ids: their versions are read alike."""
-    return [one.get("root", "").strip() for one in every(element, "templateId")]
+    return [template_id.get("root", "").strip() for template_id in every(element, "templateId")]
 
 
 def value_type(value: Element) -> str:

@@ -203,7 +203,7 @@ def medicine_of(chart: ReadChart, entry: Element) -> JsonObject:
     found = chart.concept(first(material, "code"))
     name = text_of(first(material, "name"))
     found = found or ({"text": name} if name else {})
-    codes = {one["code"] for one in found.get("coding", ())}
+    codes = {coding["code"] for coding in found.get("coding", ())}
     return {} if is_negated(entry) and codes <= ANY_MEDICINE else found
 
 
@@ -262,7 +262,7 @@ def _request(chart: ReadChart, entry: Element, medicine: JsonObject, intent: str
 def _given(entry: Element) -> Element | None:
     """Return the interval in which a medicine is given, or the point in time at which it was."""
     times = every(entry, "effectiveTime")
-    return next((one for one in times if value_type(one) not in {"PIVL_TS", "EIVL_TS"}), None)
+    return next((time for time in times if value_type(time) not in {"PIVL_TS", "EIVL_TS"}), None)
 
 
 def _dispense(entry: Element) -> JsonObject:
@@ -316,8 +316,8 @@ def read_immunization(chart: ReadChart, entry: Element) -> None:
             "route": chart.concept(first(entry, "routeCode")),
             "doseQuantity": dose_of(entry),
             "performer": [
-                {"function": {"coding": [{"system": FUNCTION, "code": "AP"}]}, "actor": one}
-                for one in performers(chart, entry)
+                {"function": {"coding": [{"system": FUNCTION, "code": "AP"}]}, "actor": performer}
+                for performer in performers(chart, entry)
             ],
             "reasonCode": reasons(chart, entry),
             "note": notes(chart, entry),
@@ -336,7 +336,7 @@ def _refusal(chart: ReadChart, entry: Element) -> JsonObject:
 def _dose_number(entry: Element) -> list[JsonObject]:
     """Return the dose's number in its series: from an observation, else the repeat number."""
     values = [first(one, "value") for one in related(entry) if said(one, "code", "code") == DOSE_NUMBER]
-    number = next((whole(said(one, "value"), 1) for one in values), None) or whole(
+    number = next((whole(said(value, "value"), 1) for value in values), None) or whole(
         said(entry, "value", "repeatNumber"), 1
     )
     return [{"doseNumberPositiveInt": number}] if number and number != UNKNOWN_DOSE else []

@@ -173,7 +173,7 @@ def observation_of(chart: ReadChart, entry: Element, category: str, code: JsonOb
         "performer": performers(chart, entry) or authors(chart, entry),
         **value,
         "dataAbsentReason": {} if value or not values else absence(values[0]),
-        "interpretation": [_interpreted(one) for one in chart.concepts(entry, "interpretationCode")],
+        "interpretation": [_interpreted(concept) for concept in chart.concepts(entry, "interpretationCode")],
         "bodySite": chart.concept(first(entry, "targetSiteCode")),
         "method": chart.concept(first(entry, "methodCode")),
         "referenceRange": [_range(chart, part) for part in every(entry, RANGE)],
@@ -228,7 +228,7 @@ def read_result(chart: ReadChart, entry: Element) -> None:
         _keep(chart, observation_of(chart, entry, LABORATORY))
         return
     tests = every(entry, "component/observation")
-    results = [{"reference": made} for one in tests if (made := _keep(chart, observation_of(chart, one, LABORATORY)))]
+    results = [{"reference": made} for test in tests if (made := _keep(chart, observation_of(chart, test, LABORATORY)))]
     code = chart.concept(first(entry, "code"))
     performed = performers(chart, entry) or authors(chart, entry)
     conclusion = [chart.text(first(one, "text")) for one in every(entry, "component/act") if is_coded(one, COMMENT)]
@@ -315,7 +315,7 @@ def _component(one: JsonObject) -> JsonObject:
 
 
 def _is(observation: JsonObject, code: str) -> bool:
-    return any(one["code"] == code and one["system"] == LOINC for one in observation["code"].get("coding", ()))
+    return any(coding["code"] == code and coding["system"] == LOINC for coding in observation["code"].get("coding", ()))
 
 
 def is_coded(entry: Element, code: str) -> bool:
@@ -352,7 +352,7 @@ def read_social(chart: ReadChart, entry: Element) -> None:
             continue
         code: JsonObject = {}
         if said(observation, "code", "code") in {ASSERTION, ""}:
-            named = next((ASSERTED[one] for one in templates(observation) if one in ASSERTED), None)
+            named = next((ASSERTED[template] for template in templates(observation) if template in ASSERTED), None)
             code = {"coding": [{"system": LOINC, "code": named[0], "display": named[1]}]} if named else {}
         found = observation_of(chart, observation, SOCIAL, code)
         if found:
@@ -400,7 +400,7 @@ def _condition(chart: ReadChart, observation: Element) -> JsonObject:
         return {}
     ages = [first(one, "value") for one in related(observation) if AGE in templates(one) or _is_coded(one, AGE_CODE)]
     age = next((quantity(one) for one in ages), {})
-    died = any(_is_death(one) for one in related(observation, "CAUS"))
+    died = any(_is_death(caus) for caus in related(observation, "CAUS"))
     return {
         "code": code,
         "contributedToDeath": True if died else None,

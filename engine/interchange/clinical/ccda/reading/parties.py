@@ -41,7 +41,7 @@ def person(chart: ReadChart, role: Element | None) -> JsonObject:
 
 def performers(chart: ReadChart, entry: Element) -> list[JsonObject]:
     """Return References to all who performed a statement."""
-    return distinct(person(chart, first(one, "assignedEntity")) for one in every(entry, "performer"))
+    return distinct(person(chart, first(performer, "assignedEntity")) for performer in every(entry, "performer"))
 
 
 def authors(chart: ReadChart, entry: Element) -> list[JsonObject]:

@@ -87,7 +87,7 @@ def read_planned_act(chart: ReadChart, entry: Element) -> None:
             "period": period(low, high if high != low else ""),
             "created": authored(chart, entry),
             "author": author(chart, entry),
-            "activity": [{"detail": _activity(chart, one)} for one in instructions],
+            "activity": [{"detail": _activity(chart, instruction)} for instruction in instructions],
             "note": notes(chart, entry),
         },
     )
@@ -124,22 +124,22 @@ def _coverage(chart: ReadChart, policy: Element, payor: JsonObject) -> JsonObjec
     relation = RELATIONS.get(said(covered, "code", "participantRole/code"), "")
     return {
         # A UUID names the record of a policy, not the policy.
-        "identifier": [one for one in identifiers(policy) if one.get("system") != URI],
+        "identifier": [identifier for identifier in identifiers(policy) if identifier.get("system") != URI],
         "status": "active",
         "type": chart.concept(first(policy, "code")),
         "subscriberId": next(iter(members), ""),
         "relationship": {"coding": [{"system": RELATIONSHIPS, "code": relation}]} if relation else {},
         "period": period(low, high),
         "payor": [payor],
-        "class": [{"type": {"coding": [{"system": CLASSES, "code": "plan"}]}, "value": one} for one in plans if one],
+        "class": [{"type": {"coding": [{"system": CLASSES, "code": "plan"}]}, "value": plan} for plan in plans if plan],
     }
 
 
 def _payor(chart: ReadChart, policy: Element) -> JsonObject:
     """Return the Reference to who pays: by its template, else the first that is no guarantor; {} for nobody."""
-    payers = [one for one in every(policy, "performer") if GUARANTOR not in templates(one)]
+    payers = [performer for performer in every(policy, "performer") if GUARANTOR not in templates(performer)]
     payers.sort(key=lambda one: PAYER not in templates(one))
-    found = (organization(chart, first(one, "assignedEntity/representedOrganization")) for one in payers)
+    found = (organization(chart, first(payer, "assignedEntity/representedOrganization")) for payer in payers)
     return next(filter(None, found), {})
 
 

@@ -56,7 +56,7 @@ def read_procedure(chart: ReadChart, entry: Element) -> None:
             "code": code,
             **chart.timed("performed", first(entry, "effectiveTime")),
             "recorder": author(chart, entry),
-            "performer": [{"actor": one} for one in performers(chart, entry)],
+            "performer": [{"actor": performer} for performer in performers(chart, entry)],
             "location": next(iter(places(chart, entry)), {}),
             "reasonCode": reasons(chart, entry),
             "bodySite": chart.concepts(entry, "targetSiteCode"),

@@ -141,7 +141,7 @@ def code_of(section: Element) -> str:
     """Return the LOINC code of a section: its own, else that of its template; '' for none."""
     own = [said(section, "code", "code"), *(said(one) for one in every(section, "code/translation"))]
     known = [one for one in own if one in SECTIONS or one == PLAN]
-    by_template = [SECTION_TEMPLATES[one] for one in templates(section) if one in SECTION_TEMPLATES]
+    by_template = [SECTION_TEMPLATES[template] for template in templates(section) if template in SECTION_TEMPLATES]
     return next(iter([*known, *by_template, *filter(None, own)]), "")
 
 
@@ -164,7 +164,7 @@ def _statements(section: Element) -> Iterator[Element]:
 
 
 def _reader(statement: Element, code: str) -> Reader | None:
-    found = next((TEMPLATES[one] for one in templates(statement) if one in TEMPLATES), None)
+    found = next((TEMPLATES[template] for template in templates(statement) if template in TEMPLATES), None)
     if found is not None:
         return found
     if code == PLAN:

@@ -38,15 +38,15 @@ STATUSES: Final[Mapping[str, str]] = {
 def kind_of(encounter: JsonObject) -> JsonObject:
     """Return what kind of encounter it was: its type, with its class among the codes."""
     kinds = encounter.get("type") or ()
-    codings = [coding for one in kinds for coding in one.get("coding") or ()]
-    text = next((one["text"] for one in kinds if one.get("text")), "")
+    codings = [coding for kind in kinds for coding in kind.get("coding") or ()]
+    text = next((kind["text"] for kind in kinds if kind.get("text")), "")
     held = encounter.get("class") or {}
     return {"coding": [*codings, held] if held.get("code") else codings, "text": text}
 
 
 def planned(record: DocumentRecord) -> Sequence[JsonObject]:
     """Return the encounters that are to come."""
-    return [one for one in record.of_type("Encounter") if one.get("status") == PLANNED]
+    return [encounter for encounter in record.of_type("Encounter") if encounter.get("status") == PLANNED]
 
 
 def people(encounter: JsonObject) -> list[JsonObject]:
@@ -55,7 +55,7 @@ def people(encounter: JsonObject) -> list[JsonObject]:
 
 
 def _places(encounter: JsonObject) -> list[JsonObject]:
-    return [one["location"] for one in encounter.get("location") or () if one.get("location")]
+    return [location["location"] for location in encounter.get("location") or () if location.get("location")]
 
 
 def _items(record: DocumentRecord) -> Sequence[tuple[JsonObject, list[JsonObject]]]:

@@ -62,7 +62,7 @@ def _add_relative(record: DocumentRecord, parent: Element, relative: JsonObject)
     person = add(subject, "subject")
     if relative.get("name"):
         add(person, "name", relative["name"])
-    codes = [one.get("code", "") for one in (relative.get("sex") or {}).get("coding") or ()]
+    codes = [coding.get("code", "") for coding in (relative.get("sex") or {}).get("coding") or ()]
     sex = next((SEXES[code] for code in codes if code in SEXES), "")
     if sex:
         add(person, "administrativeGenderCode", code=sex, **GENDER)

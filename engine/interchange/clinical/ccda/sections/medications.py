@@ -183,7 +183,7 @@ def shown_dose(dosage: JsonObject) -> str:
 
 def directions(resource: JsonObject) -> str:
     """Return the directions of all dosages as people read them."""
-    return "; ".join(_direction(one) for one in dosages(resource))
+    return "; ".join(_direction(dosage) for dosage in dosages(resource))
 
 
 def _direction(dosage: JsonObject) -> str:

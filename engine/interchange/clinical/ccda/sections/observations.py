@@ -36,7 +36,7 @@ INTERPRETATION: Final = "2.16.840.1.113883.5.83"
 
 def in_category(observation: JsonObject, code: str) -> bool:
     """Say whether an observation is of a category."""
-    return any(has_code(one, code) for one in observation.get("category") or ())
+    return any(has_code(category, code) for category in observation.get("category") or ())
 
 
 def is_social(observation: JsonObject) -> bool:
@@ -47,8 +47,8 @@ def is_social(observation: JsonObject) -> bool:
 def is_vital(observation: JsonObject) -> bool:
     """Say whether an observation is a vital sign that is a quantity, by itself or in its components."""
     parts = (observation, *(observation.get("component") or ()))
-    measured = any("valueQuantity" in one for one in parts)
-    worded = any(key.startswith("value") and key != "valueQuantity" for one in parts for key in one)
+    measured = any("valueQuantity" in part for part in parts)
+    worded = any(key.startswith("value") and key != "valueQuantity" for part in parts for key in part)
     made = observation.get("status") not in UNMADE
     return made and in_category(observation, "vital-signs") and measured and not worded
 

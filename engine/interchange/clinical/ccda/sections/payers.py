@@ -82,7 +82,7 @@ def _add_covered(record: DocumentRecord, policy: Element, coverage: JsonObject, 
         add(role, "id", root=record.root("subscriber"), extension=coverage["subscriberId"])
     else:
         add(role, "id", nullFlavor="UNK")
-    codes = [one.get("code", "") for one in (coverage.get("relationship") or {}).get("coding") or ()]
+    codes = [coding.get("code", "") for coding in (coverage.get("relationship") or {}).get("coding") or ()]
     code = next((RELATIONS[one] for one in codes if one in RELATIONS), "")
     add(role, "code", code=code, **ROLE_CODE) if code else add(role, "code", nullFlavor="UNK")
 

@@ -34,7 +34,7 @@ LABORATORY: Final = ("108252007", "laboratory")
 
 def _items(record: DocumentRecord) -> Sequence[JsonObject]:
     orders = [one for one in record.of_type("ServiceRequest") if one.get("status") in STANDING]
-    plans = [one for one in record.of_type("CarePlan") if one.get("status") in STANDING]
+    plans = [care_plan for care_plan in record.of_type("CarePlan") if care_plan.get("status") in STANDING]
     return [*orders, *medications.planned(record), *encounters.planned(record), *plans]
 
 
@@ -53,8 +53,8 @@ def _order(record: DocumentRecord, section: Element, table: SectionTable, order:
         labels(order.get("reasonCode")),
         name_of(record, asked, order),
     )
-    test = any(has_code(one, *LABORATORY) for one in order.get("category") or ()) or any(
-        one.get("system") == LOINC_URI for one in (order.get("code") or {}).get("coding") or ()
+    test = any(has_code(category, *LABORATORY) for category in order.get("category") or ()) or any(
+        coding.get("system") == LOINC_URI for coding in (order.get("code") or {}).get("coding") or ()
     )
     tag, class_code, kind = ("observation", "OBS", OBSERVATION) if test else ("procedure", "PROC", PROCEDURE)
     made = add_entry(section, tag, class_code, MOODS.get(order.get("intent", ""), "RQO"))
@@ -116,14 +116,14 @@ def _encounter(record: DocumentRecord, section: Element, table: SectionTable, en
 
 def _care_plan(record: DocumentRecord, section: Element, table: SectionTable, plan: JsonObject) -> None:
     kind: JsonObject = next(iter(plan.get("category") or ()), {})
-    details = [one["detail"] for one in plan.get("activity") or () if one.get("detail")]
+    details = [activity["detail"] for activity in plan.get("activity") or () if activity.get("detail")]
     activities = "; ".join(filter(None, (one.get("description") or label(one.get("code")) for one in details)))
     anchor = table.row(
         plan.get("title") or label(kind) or "Care plan",
         ": ".join(filter(None, (plan.get("description", ""), activities))) or plan.get("intent", ""),
         readable_span(_period(plan), record.zone),
         plan.get("status", ""),
-        "; ".join(filter(None, (name_of(record, one, plan) for one in plan.get("addresses") or ()))),
+        "; ".join(filter(None, (name_of(record, address, plan) for address in plan.get("addresses") or ()))),
         name_of(record, plan.get("author"), plan),
     )
     made = add_entry(section, "act", "ACT", MOODS.get(plan.get("intent", ""), "INT"))

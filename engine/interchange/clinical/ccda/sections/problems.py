@@ -86,7 +86,7 @@ def _add_severity(parent: Element, severity: JsonObject) -> None:
 
 
 def _categories(condition: JsonObject) -> list[JsonObject]:
-    return [coding for one in condition.get("category") or () for coding in one.get("coding") or ()]
+    return [coding for category in condition.get("category") or () for coding in category.get("coding") or ()]
 
 
 def diagnoses(record: DocumentRecord) -> dict[str, list[JsonObject]]:
@@ -102,7 +102,7 @@ def diagnoses(record: DocumentRecord) -> dict[str, list[JsonObject]]:
     for condition in filter(_only_diagnosis, record.of_type("Condition")):
         encounter = record.find(condition.get("encounter"), condition) or {}
         others = found.get(encounter.get("id", ""), [condition])
-        if all(one is not condition for one in others):
+        if all(other is not condition for other in others):
             others.append(condition)
     return found
 
@@ -110,7 +110,7 @@ def diagnoses(record: DocumentRecord) -> dict[str, list[JsonObject]]:
 def listed(record: DocumentRecord) -> Sequence[JsonObject]:
     """Return the conditions, without those that are only the diagnosis of an encounter: these are listed with it."""
     elsewhere = {id(one) for group in diagnoses(record).values() for one in group if _only_diagnosis(one)}
-    return [one for one in record.of_type("Condition") if id(one) not in elsewhere]
+    return [condition for condition in record.of_type("Condition") if id(condition) not in elsewhere]
 
 
 def _only_diagnosis(condition: JsonObject) -> bool:

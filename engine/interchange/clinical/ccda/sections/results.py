@@ -38,9 +38,9 @@ ORGANIZER: Final = template("4.1", "2015-08-01")
 
 def _groups(record: DocumentRecord) -> Sequence[Group]:
     shown = {
-        f"Observation/{one.get('id', '')}": one
-        for one in record.of_type("Observation")
-        if not is_social(one) and not is_vital(one)
+        f"Observation/{observation.get('id', '')}": observation
+        for observation in record.of_type("Observation")
+        if not is_social(observation) and not is_vital(observation)
     }
     found: list[Group] = []
     for report in record.of_type("DiagnosticReport"):
@@ -77,9 +77,9 @@ def _write(record: DocumentRecord, section: Element, table: SectionTable, group:
     add_interval(made, "effectiveTime", (began, ended or began), record.zone, ended=True)
     if head["resourceType"] == "DiagnosticReport":
         add_author(made, record, next(iter(head.get("performer") or ()), None), head, head.get("issued"))
-    for one in observations:
-        for part in parts_of(one):
-            _add_observation(record, made, table, one, part)
+    for observation in observations:
+        for part in parts_of(observation):
+            _add_observation(record, made, table, observation, part)
     if not observations:
         _add_bare(record, made, table, head)
     elif head.get("conclusion"):

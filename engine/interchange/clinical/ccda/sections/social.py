@@ -29,7 +29,7 @@ def birth_sex(patient: JsonObject) -> str:
 
 
 def _items(record: DocumentRecord) -> Sequence[JsonObject]:
-    found = [one for one in record.of_type("Observation") if is_social(one)]
+    found = [observation for observation in record.of_type("Observation") if is_social(observation)]
     return [record.patient, *found] if birth_sex(record.patient) else found
 
 

@@ -28,10 +28,10 @@ SIGN: Final = template("4.27", "2014-06-09")
 def _by_time(record: DocumentRecord) -> Sequence[list[JsonObject]]:
     """Return the vital signs that were measured together: at one time, but each with components by itself."""
     found: dict[tuple[str, ...], list[JsonObject]] = {}
-    for one in record.of_type("Observation"):
-        if is_vital(one) and not is_social(one):
-            alone = one.get("id", "") if one.get("component") else ""
-            found.setdefault((*when(one), alone), []).append(one)
+    for observation in record.of_type("Observation"):
+        if is_vital(observation) and not is_social(observation):
+            alone = observation.get("id", "") if observation.get("component") else ""
+            found.setdefault((*when(observation), alone), []).append(observation)
     return list(found.values())
 
 

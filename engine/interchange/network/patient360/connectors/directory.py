@@ -112,13 +112,13 @@ def _ready(folder: Path) -> list[tuple[Path, os.stat_result]]:
     files = []
     latest = time.time() - SETTLED_SECONDS
     with os.scandir(folder) as entries:
-        for one in entries:
-            name = one.name.lower()
+        for entry in entries:
+            name = entry.name.lower()
             if name.startswith(".") or name.endswith(UNFINISHED) or Path(name).suffix not in KINDS:
                 continue
-            status = one.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(status.st_mode) and status.st_mtime <= latest:
-                files.append((Path(one.path), status))
+                files.append((Path(entry.path), status))
     return sorted(files)[:MOST_FILES]
 
 

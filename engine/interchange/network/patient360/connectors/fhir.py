@@ -183,21 +183,21 @@ async def _gather(server: ServerSession, address: str, resources: dict[tuple[str
 
 def _latest(resources: list[JsonObject]) -> str:
     """Return the last change of the record, '' if the server does not give it."""
-    metas = [one.get("meta") for one in resources]
+    metas = [resource.get("meta") for resource in resources]
     return max((str(one.get("lastUpdated", "")) for one in metas if isinstance(one, dict)), default="")
 
 
 def _bundle(base: str, resources: list[JsonObject]) -> bytes:
     """Return resources as one Bundle, with absolute URLs of attachments."""
     entries = []
-    for one in resources:
-        for content in objects(one, "content"):
+    for resource in resources:
+        for content in objects(resource, "content"):
             attachment = content.get("attachment")
             if not isinstance(attachment, dict) or not isinstance(attachment.get("url"), str):
                 continue
             if ":" not in attachment["url"]:
                 attachment["url"] = f"{base}/{attachment['url']}"
-        entries.append({"fullUrl": f"{base}/{one['resourceType']}/{one['id']}", "resource": one})
+        entries.append({"fullUrl": f"{base}/{resource['resourceType']}/{resource['id']}", "resource": resource})
     try:
         body = write_json({"resourceType": "Bundle", "type": "collection", "entry": entries})
     except TypeError as error:

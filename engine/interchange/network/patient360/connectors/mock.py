@@ -40,8 +40,8 @@ class Mock:
     async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the document of each organization, and the first one again."""
         documents = await asyncio.to_thread(_documents, subject)
-        for one in documents:
-            yield one
+        for document in documents:
+            yield document
 
 
 def _documents(subject: RequestedPatient) -> list[RetrievedDocument]:

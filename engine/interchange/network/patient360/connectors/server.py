@@ -175,15 +175,15 @@ def patients_of(bundle: Json) -> list[JsonObject]:
 
 
 def _is(candidate: JsonObject, subject: RequestedPatient) -> bool:
-    return any(matches(one, subject.patient) for one in identities(candidate))
+    return any(matches(identity, subject.patient) for identity in identities(candidate))
 
 
 def identities(candidate: JsonObject) -> tuple[DocumentIdentity, ...]:
     """Return the identities of an untrusted Patient, one for each name."""
-    numbers = ((one.get("system"), one.get("value")) for one in objects(candidate, "identifier"))
+    numbers = ((identifier.get("system"), identifier.get("value")) for identifier in objects(candidate, "identifier"))
     identifiers = tuple((str(system or ""), str(value)) for system, value in numbers if value)
     born, sex = str(candidate.get("birthDate", "")), str(candidate.get("gender", ""))
-    names = ((_texts(one.get("given")), str(one.get("family", ""))) for one in objects(candidate, "name"))
+    names = ((_texts(name.get("given")), str(name.get("family", ""))) for name in objects(candidate, "name"))
     return tuple(DocumentIdentity(given, family, born, sex, identifiers) for given, family in names)
 
 

@@ -41,7 +41,7 @@ def components(*values: Json) -> str:
 
 def repeated(fields: Iterable[str]) -> str:
     """Return the repetitions of a field."""
-    return "~".join(one for one in fields if one)
+    return "~".join(field for field in fields if field)
 
 
 def row(name: str, fields: Mapping[int, str]) -> str:
@@ -124,7 +124,7 @@ def addresses(resource: Resource | None) -> str:
 
 def telecoms(resource: Resource | None) -> str:
     """Return telephones and e-mail addresses, without former ones."""
-    return repeated(_xtn(one) for one in (resource or {}).get("telecom", ()) if one.get("use") != "old")
+    return repeated(_xtn(telecom) for telecom in (resource or {}).get("telecom", ()) if telecom.get("use") != "old")
 
 
 def _xtn(contact: Resource) -> str:
@@ -143,7 +143,7 @@ def ce(concept: Resource | None, text: str = "") -> str:
     A code of the laboratory's own comes first, as it is what the laboratory knows the thing by.
     """
     held = concept or {}
-    codings = [one for one in held.get("coding", ()) if one.get("code")]
+    codings = [coding for coding in held.get("coding", ()) if coding.get("code")]
     codings.sort(key=lambda one: one.get("system", "") in SYSTEMS)
     said = text or held.get("text", "")
     if not codings:
@@ -187,7 +187,7 @@ def xcn(practitioner: Resource | None) -> str:
     if practitioner is None:
         return ""
     npi = npi_of(practitioner)
-    number = npi or next((one.get("value", "") for one in _identifiers(practitioner)), "")
+    number = npi or next((identifier.get("value", "") for identifier in _identifiers(practitioner)), "")
     authority = "NPI&2.16.840.1.113883.4.6&ISO" if npi else ""
     named = map(leaf, (number, *parts_of_name(name_of(practitioner)), ""))
     kind = "NPI" if npi else ""

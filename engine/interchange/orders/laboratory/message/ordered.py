@@ -60,7 +60,7 @@ def segments(order: LaboratoryOrder, habits: Habits) -> Iterator[str]:
             yield row("TQ1", {1: "1", 9: priority})
         yield _obr(order, test, number, priority, habits)
         notes = [*test.resource.get("note", ()), *(order.resource.get("note", ()) if number == 1 else ())]
-        texts = (str(one.get("text", "")) for one in notes)
+        texts = (str(note.get("text", "")) for note in notes)
         for at, text in enumerate((one for one in texts if one and not one.startswith(OWN_NOTE)), 1):
             yield row("NTE", {1: str(at), 2: "P", 3: leaf(text)})
         for at, reason in enumerate(test.reasons, 1):
@@ -90,7 +90,7 @@ def _orc(order: LaboratoryOrder, test: OrderedTest, priority: str, habits: Habit
 
 def _obr(order: LaboratoryOrder, test: OrderedTest, number: int, priority: str, habits: Habits) -> str:
     start, end = _collected(test)
-    uncoded = "; ".join(one["text"] for one in test.reasons if one.get("text") and not one.get("coding"))
+    uncoded = "; ".join(reason["text"] for reason in test.reasons if reason.get("text") and not reason.get("coding"))
     return row(
         "OBR",
         {
@@ -105,7 +105,7 @@ def _obr(order: LaboratoryOrder, test: OrderedTest, number: int, priority: str, 
             15: "" if habits.specimens else _source(test),
             16: xcn(order.requester),
             27: "" if habits.timing or not priority else f"^^^^^{priority}",
-            31: ce(next((one for one in test.reasons if one.get("coding")), None)),
+            31: ce(next((reason for reason in test.reasons if reason.get("coding")), None)),
         },
     )
 
@@ -200,7 +200,7 @@ def _spm(specimen: Resource, number: int, habits: Habits) -> str:
     held = specimen.get("collection", {})
     period = held.get("collectedPeriod", {})
     identifiers = [specimen.get("accessionIdentifier", {}), *specimen.get("identifier", ())]
-    name = next((one["value"] for one in identifiers if one.get("value")), "")
+    name = next((identifier["value"] for identifier in identifiers if identifier.get("value")), "")
     quantity = held.get("quantity", {})
     times = [moment(held.get("collectedDateTime") or period.get("start")), moment(period.get("end"))]
     return row(

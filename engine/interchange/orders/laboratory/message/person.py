@@ -80,7 +80,7 @@ class Authorities(NamedTuple):
 def pid(order: LaboratoryOrder, authorities: Authorities) -> str:
     """Return PID; a patient without an external MRN is named by the service's own id."""
     patient = order.patient
-    numbers = [cx(one, authorities.name(one), "MR") for one in order.record_numbers]
+    numbers = [cx(record_number, authorities.name(record_number), "MR") for record_number in order.record_numbers]
     own = cx({"value": patient["id"]}, authorities.own, "PI")
     return row(
         "PID",
@@ -101,7 +101,7 @@ def pv1(order: LaboratoryOrder, authorities: Authorities) -> Iterator[str]:
     encounter = order.encounter
     if encounter is None:
         return
-    number = next((one for one in encounter.get("identifier", ()) if "value" in one), None)
+    number = next((identifier for identifier in encounter.get("identifier", ()) if "value" in identifier), None)
     visit = cx(number, authorities.name(number), "VN") if number else ""
     yield row("PV1", {1: "1", 2: CLASSES.get(encounter.get("class", {}).get("code", ""), "U"), 19: visit})
 
@@ -167,12 +167,12 @@ def _gt1(order: LaboratoryOrder, guarantor: Resource, authorities: Authorities) 
 
 
 def _relationship(concept: Resource | None) -> str:
-    codes = (RELATIONSHIPS.get(one.get("code", "")) for one in (concept or {}).get("coding", ()))
-    return next((one for one in codes if one), "")
+    codes = (RELATIONSHIPS.get(coding.get("code", "")) for coding in (concept or {}).get("coding", ()))
+    return next((code for code in codes if code), "")
 
 
 def _code(concept: Resource | None) -> str:
-    return next((str(one.get("code", "")) for one in (concept or {}).get("coding", ())), "")
+    return next((str(coding.get("code", "")) for coding in (concept or {}).get("coding", ())), "")
 
 
 def _first_value(resource: Resource) -> str:
