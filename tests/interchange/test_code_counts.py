@@ -140,6 +140,22 @@ def test_orders_of_an_older_database_are_counted(tmp_path: Path) -> None:
     assert verify(tmp_path / "s.db", INDEXERS).faults == {}
 
 
+def test_an_update_counts_only_the_status_that_it_changes(tmp_path: Path) -> None:
+    """FHIR's status changes, the service's stays: its total, too."""
+    store = store_in(tmp_path)
+
+    def work(transaction: Transaction) -> None:
+        transaction.create("RequestGroup", "o", order("draft", "pending"))
+        stored = transaction.get("RequestGroup", "o")
+        assert stored is not None
+        transaction.update(stored, {**order("active", "pending"), "id": "o"})
+
+    asyncio.run(store.write("t", work))
+    for asked, total in (("pending", 1), ("active", 1), ("draft", 0)):
+        assert store.read("t", lambda transaction, asked=asked: found(transaction, asked)[1]) == [total]
+    store.close()
+
+
 def test_a_failure_counts_nothing(tmp_path: Path) -> None:
     """Counts are undone with the write that they belong to."""
     store = store_in(tmp_path)
