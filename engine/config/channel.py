@@ -47,7 +47,7 @@ class Filter(Frozen):
 _CENTURY: Final = 36_525
 
 
-class Kept(Frozen):
+class KeptDays(Frozen):
     """Days after the end of a message: its body, and all that is known of it."""
 
     bodies_days: float = Field(30, ge=0, le=_CENTURY, description="days the message, requests and answers are kept")
@@ -62,7 +62,7 @@ class Kept(Frozen):
             yield ("entries_days",), found, f"at least {self.bodies_days:g}: an entry stays as long as its body"
 
 
-class KeptLonger(Kept):
+class KeptLonger(KeptDays):
     """The same of what a person may still ask about."""
 
     bodies_days: float = Field(90, ge=0, le=_CENTURY, description="days the message, requests and answers are kept")
@@ -71,8 +71,8 @@ class KeptLonger(Kept):
 class Retention(Frozen):
     """What is kept of messages that ended; unfinished ones are never taken away."""
 
-    delivered: Kept = Field(Kept(), description="of messages that were delivered")
-    filtered: Kept = Field(Kept(), description="of messages that a rule filtered")
+    delivered: KeptDays = Field(KeptDays(), description="of messages that were delivered")
+    filtered: KeptDays = Field(KeptDays(), description="of messages that a rule filtered")
     rejected: KeptLonger = Field(KeptLonger(), description="of messages that were refused")
     discarded: KeptLonger = Field(KeptLonger(), description="of messages that an operator discarded")
 

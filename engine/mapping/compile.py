@@ -71,7 +71,7 @@ class CompiledFiles:
 
 
 # By the channel's file, and the content of the channel and the event table without these types.
-Kept = dict[str, CompiledFiles]
+Compiled = dict[str, CompiledFiles]
 
 
 def load(folders: Sequence[Path], name: str) -> MappingSource:
@@ -100,7 +100,7 @@ def compile_mapping(
     channel: Channel,
     compiler: MakeCompiler = Compiler,
     file: AuthoredFile | None = None,
-    kept: Kept | None = None,
+    kept: Compiled | None = None,
 ) -> "Mapping":
     """Compile a mapping for a channel; by another compiler to watch its steps.
 
@@ -131,7 +131,7 @@ def _checked(
     setting: Setting,
     make_compiler: MakeCompiler = Compiler,
     file: AuthoredFile = NO_FILE,
-    kept: Kept | None = None,
+    kept: Compiled | None = None,
 ) -> MappingParts | None:
     problems = Problems()
     problems.found.extend(source.problems)
@@ -151,7 +151,7 @@ def _compile(
     problems: Problems,
     make_compiler: MakeCompiler,
     file: AuthoredFile,
-    kept: Kept,
+    kept: Compiled,
 ) -> MappingParts | None:
     problems.of(documents.everything())
     table = make_event_table(documents.events, problems)

@@ -22,7 +22,7 @@ from engine.ops.audit.anchors import Anchoring
 from engine.ops.operations.alerts import alert_view
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.engine import Engine
-from engine.pipeline.maintenance.watch import Watch
+from engine.pipeline.maintenance.watch import Monitor
 
 _log = telemetry.logger()
 
@@ -144,13 +144,13 @@ def turned_away(access: Access) -> dict[AlertKind, int]:
 @contextlib.asynccontextmanager
 async def watching(
     engine: Engine, access: Access, anchoring: Anchoring, certificate: Path | None = None
-) -> AsyncIterator[Watch]:
+) -> AsyncIterator[Monitor]:
     """Check an engine at intervals until closed; alerts go to the log, the page and the webhook.
 
     `certificate`: the file of the operators' pages' own.
     """
     hook = Hook(lambda: engine.alerting.webhook)
-    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing, certificate)
+    watch = Monitor(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing, certificate)
 
     def announce(alert: Alert) -> None:
         event = {"event": "cleared" if alert.cleared_at else "opened"}

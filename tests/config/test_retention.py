@@ -1,6 +1,6 @@
 """How long a channel keeps what ended."""
 
-from engine.config.channel import Kept, Retention
+from engine.config.channel import KeptDays, Retention
 
 
 def test_what_a_person_may_ask_about_is_kept_longer() -> None:
@@ -17,6 +17,6 @@ def test_what_a_person_may_ask_about_is_kept_longer() -> None:
 
 def test_an_entry_stays_at_least_as_long_as_its_body() -> None:
     """The other way round the body would hang on nothing."""
-    ((path, found, expected),) = Kept(bodies_days=31, entries_days=30).conflicts()
+    ((path, found, expected),) = KeptDays(bodies_days=31, entries_days=30).conflicts()
     assert (path, found) == (("entries_days",), "30, which is less than bodies_days")
     assert "at least 31" in expected

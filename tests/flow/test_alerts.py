@@ -25,7 +25,7 @@ from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
-from engine.pipeline.maintenance.watch import Watch
+from engine.pipeline.maintenance.watch import Monitor
 from engine.pipeline.post import HttpIntake
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
@@ -50,7 +50,7 @@ class House:
         self.now = NIGHT
         self.journal = ""
         self.engine: Engine | None = None
-        self.watch: Watch | None = None
+        self.watch: Monitor | None = None
         self.access: Access | None = None
 
     def clock(self) -> datetime:
@@ -71,7 +71,7 @@ class House:
         self.engine = await Engine.start(files, self.clock, self.steady)
         keys = Keys.of(self.engine.files.data)
         self.access = access = Access(self.engine.journal, keys, self.clock)
-        self.watch = Watch(self.engine, turned_away=lambda: turned_away(access))
+        self.watch = Monitor(self.engine, turned_away=lambda: turned_away(access))
         return self.engine
 
     async def look(self, **later: float) -> list[str]:
@@ -165,7 +165,7 @@ async def test_the_pages_certificate_is_watched_until_it_is_renewed(house: House
     assert house.engine
     file = tmp_path / "pages.pem"
     authority = trustme.CA()
-    house.watch = Watch(house.engine, certificate=file)
+    house.watch = Monitor(house.engine, certificate=file)
 
     async def seen(**later: float) -> list[tuple[str, str, str]]:
         await house.look(**later)

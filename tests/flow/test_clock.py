@@ -12,7 +12,7 @@ from engine.errors import ClockAheadError
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from engine.pipeline.maintenance.journal import prune_all
-from engine.pipeline.maintenance.watch import Watch
+from engine.pipeline.maintenance.watch import Monitor
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
 from tests.deliver.fake_fhir import FakeFhir, Step
@@ -46,7 +46,7 @@ class House:
         (self.folder / "channels").mkdir(exist_ok=True)
         (self.folder / "channels" / "a.yaml").write_bytes(orjson.dumps(channel))
         self.engine = await Engine.start(Files(self.folder / "channels", None, self.folder / "data"), self.clock)
-        self.watch = Watch(self.engine)
+        self.watch = Monitor(self.engine)
 
     async def look(self) -> list[tuple[str, str]]:
         """Look once, and return the alerts that are open, with their details."""

@@ -22,7 +22,7 @@ from engine.journal.access.audited import verified
 from engine.journal.copying.ends import KEEP, UNMARK, CopySource, CopyTarget, Row, TableShape, give_back, marked, shape
 from engine.journal.copying.file_end import FileSource, FileTarget
 from engine.journal.file.sealing import OF_NAMES, configured, opened
-from engine.journal.maintenance.backup import Watch
+from engine.journal.maintenance.backup import Progress
 from engine.journal.maintenance.verify import altered_bodies, altered_rows, broken_rules
 
 # Rows of one transaction, and bytes of bodies in it.
@@ -62,7 +62,7 @@ class Copied:
     audit_faults: int
 
 
-def copy_journal(source: JournalLocation, target: JournalLocation, watch: Watch) -> Copied:
+def copy_journal(source: JournalLocation, target: JournalLocation, watch: Progress) -> Copied:
     """Copy a journal that nobody uses into an empty folder or database; go on where an earlier try was cut off.
 
     `watch` hears of three steps: rows copied, rows compared, messages proven. CopyError: one of them is in use, the
@@ -130,7 +130,7 @@ def _fingerprint(source: CopySource, counts: Iterable[int]) -> str:
 
 
 def _copy(
-    source: CopySource, target: CopyTarget, counts: dict[TableShape, int], done: dict[str, int], watch: Watch
+    source: CopySource, target: CopyTarget, counts: dict[TableShape, int], done: dict[str, int], watch: Progress
 ) -> None:
     total = sum(counts.values())
     copied = sum(done.values())
@@ -163,7 +163,7 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def _compared(source: CopySource, target: CopyTarget, counts: dict[TableShape, int], watch: Watch) -> dict[str, str]:
+def _compared(source: CopySource, target: CopyTarget, counts: dict[TableShape, int], watch: Progress) -> dict[str, str]:
     """Return the digest of each table, the same on both sides; CopyError names the first table that differs."""
     digests, seen, total = {}, 0, 2 * sum(counts.values())
 
@@ -198,7 +198,7 @@ def digest_of(rows: Iterator[Row], heard: Callable[[int], None] = lambda _count:
     return count, f"{total % (1 << 256):064x}"
 
 
-def _proven(target: CopyTarget, counts: dict[TableShape, int], watch: Watch) -> int | None:
+def _proven(target: CopyTarget, counts: dict[TableShape, int], watch: Progress) -> int | None:
     """Hold every body against its digest; return how many, or None where the key is missing.
 
     CopyError: one was changed, or a rule is broken; that is so at the source, too.

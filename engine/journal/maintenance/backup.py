@@ -56,7 +56,7 @@ VOID_INVITATIONS: Final = "DELETE FROM invitation"
 # A run knows of nothing newer than the backup: whether it goes on is for a person to say.
 STOP_RUNS: Final = "UPDATE run SET state = 'stopped', ended_at = ? WHERE state = 'running'"
 
-Watch = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]
 """Hears what is done (`pages copied`, `messages proven`), how many of how many."""
 
 
@@ -72,7 +72,7 @@ class Proven:
     sha256: str
 
 
-def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
+def back_up(folder: Path, target: Path, watch: Progress) -> Proven:
     """Copy the journal of a folder into a new file while the engine runs, and prove the copy.
 
     The file gets its name only when it is proven, so that one with the name is whole. BackupError: the target exists,
@@ -101,7 +101,7 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
     return dataclasses.replace(proven, path=target)
 
 
-def prove(path: Path, watch: Watch | None = None) -> Proven:
+def prove(path: Path, watch: Progress | None = None) -> Proven:
     """Read a whole backup: the file, its tables and the digest of every body; BackupError names the first fault."""
     if not path.is_file():
         raise BackupError(f"there is no backup {path}")
@@ -122,7 +122,9 @@ def prove(path: Path, watch: Watch | None = None) -> Proven:
     return Proven(path, entries, last, unfinished, path.stat().st_size, digest)
 
 
-def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False, watch: Watch | None = None) -> Proven:
+def restore(
+    backup: Path, folder: Path, *, now: datetime, replace: bool = False, watch: Progress | None = None
+) -> Proven:
     """Put a proven backup in the place of a folder's journal, every destination paused; return what it holds.
 
     A journal that is there already is set aside under another name, and only with `replace`; nothing is deleted. Where
@@ -156,7 +158,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
     return proven
 
 
-def _proven(part: Path, folder: Path, watch: Watch) -> Proven:
+def _proven(part: Path, folder: Path, watch: Progress) -> Proven:
     try:
         return prove(part, watch)
     except UnsoundBackupError as error:
@@ -200,7 +202,7 @@ def _check_room(folder: Path, size: int) -> None:
         )
 
 
-def _counted(entries: int, watch: Watch) -> Callable[[int], None]:
+def _counted(entries: int, watch: Progress) -> Callable[[int], None]:
     done = 0
 
     def read(count: int) -> None:

@@ -65,7 +65,7 @@ class FollowUpState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRequest:
     """A follow-up to ask for now: of which records, because of which event of a channel; `digest` is the message's."""
 
     seq: int
@@ -116,11 +116,13 @@ def promise(connection: Connection, settlements: Sequence[Settlement]) -> None:
         connection.executemany(FOLLOW, merges)
 
 
-def due(connection: Connection, destination: str, kind: FollowUpKind, now: datetime, most: int) -> tuple[Due, ...]:
+def due(
+    connection: Connection, destination: str, kind: FollowUpKind, now: datetime, most: int
+) -> tuple[DueRequest, ...]:
     """Return at most `most` follow-ups of a destination that may be asked for now, each of another patient."""
     rows = by_name(connection, DUE, (destination, kind, to_micros(now), most)).fetchall()
     return tuple(
-        Due(
+        DueRequest(
             *(row["seq"], row["patient"], row["visit"], row["tries"], row["channel"], row["event"]),
             from_micros(row["received_at"]),
             optional_from_micros(row["event_at"]),

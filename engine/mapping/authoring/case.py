@@ -24,7 +24,7 @@ from engine.hl7.events import ADT, types_of
 from engine.hl7.header import read_header
 from engine.hl7.message import parse as parse_message
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import Kept, Mapping, MappingSource, compile_mapping
+from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import NONE, Edited, yaml_in
 from engine.mapping.files.reference import GUIDE, kind_of, nearest, type_names
 from engine.mapping.language.check import event_hint
@@ -143,7 +143,7 @@ def run_cases(
     ConfigurationError if a case names an unknown channel or type of resource.
     """
     compiled: dict[str, tuple[Mapping, Channel]] = {}
-    kept: Kept = {}
+    kept: Compiled = {}
     results = []
     for case in cases:
         key = repr((case.on, sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
@@ -154,7 +154,7 @@ def run_cases(
     return tuple(results)
 
 
-def _compiled(case: Case, mapping: MappingSource, channels: Channels, kept: Kept) -> tuple[Mapping, Channel]:
+def _compiled(case: Case, mapping: MappingSource, channels: Channels, kept: Compiled) -> tuple[Mapping, Channel]:
     known = {"Patient", *mapping.documents.resources}
     for type_ in case.resources:
         if type_ not in known:

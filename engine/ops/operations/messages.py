@@ -14,7 +14,7 @@ from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
 from engine.ops.operations.operation import Confirm, Reading, ReadingMessages
-from engine.ops.views.counts import SPANS, Charts, Counts, Standing, Throughput, charted, counted, passed, stood
+from engine.ops.views.counts import SPANS, Charts, Counts, JournalStatus, Throughput, charted, counted, passed, status
 from engine.ops.views.entry import Entry, EntryFacts, Raw
 from engine.ops.views.exporting import ExportPage, exported
 from engine.ops.views.unmapped import CodeValues, UnmappedCodes, unmapped, values
@@ -117,15 +117,15 @@ class ExportMessages(PageOf, ReadingMessages[ExportPage]):
         return exported(folder, self.filter.filters(charsets), self.limit, self.before, charsets)
 
 
-class Stats(Reading[Standing]):
+class Stats(Reading[JournalStatus]):
     """Count entries, and unfinished deliveries, by state."""
 
     name = "stats"
     permission = Permission.METADATA
 
-    def read(self, folder: Path) -> Standing:
+    def read(self, folder: Path) -> JournalStatus:
         """Return the counts."""
-        return stood(folder)
+        return status(folder)
 
 
 class CountMessages(Period, Reading[Counts]):

@@ -6,12 +6,12 @@ from types import FrameType
 
 from rich.progress import TaskID
 
-from engine.journal.maintenance.backup import Watch
+from engine.journal.maintenance.backup import Progress
 from engine.terminal.table import progress
 
 
 @contextlib.contextmanager
-def steps(*, shown: bool) -> Iterator[Watch]:
+def steps(*, shown: bool) -> Iterator[Progress]:
     """Show how far one step after the other has come."""
     with progress(shown=shown) as bar:
         tasks: dict[str, TaskID] = {}

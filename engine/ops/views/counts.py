@@ -123,7 +123,7 @@ ENDS: Final = {"received": "retried"}
 ARRIVALS: Final = {"rejected": "refused", "filtered": "filtered"}
 
 
-class Standing(Answer, facts=True):
+class JournalStatus(Answer, facts=True):
     """The number of entries and the newest; those without deliveries by state, unfinished deliveries by destination."""
 
     entries: Count
@@ -142,7 +142,7 @@ class Queue(Answer, facts=True):
     age_seconds: int | None
 
 
-class Counts(Standing, facts=True):
+class Counts(JournalStatus, facts=True):
     """Counts of now, and of what was received and settled in a period; one of over two days counts whole days.
 
     `received` counts messages by channel as received, refused and filtered, duplicates not; `settled` ends of
@@ -173,10 +173,10 @@ class Throughput(Answer, facts=True):
     ack_ms: dict[str, dict[str, tuple[int | None, ...]]]
 
 
-def stood(folder: Path) -> Standing:
+def status(folder: Path) -> JournalStatus:
     """Return how many entries are in which state now."""
     with Reader(folder) as reader:
-        return Standing.of(reader.stats())
+        return JournalStatus.of(reader.stats())
 
 
 def counted(folder: Path, since: datetime, until: datetime, now: datetime) -> Counts:

@@ -18,7 +18,7 @@ UNMAPPED: Final = "unmapped-code"
 MOST_BODIES: Final = 500
 
 
-class Place(Answer, facts=True):
+class UnmappedPlace(Answer, facts=True):
     """Where messages held an unmapped code; `back_to` where only the newest 20,000 of a note were counted."""
 
     note: str
@@ -34,7 +34,7 @@ class UnmappedCodes(Answer, facts=True):
 
     since: Time
     until: Time
-    codes: tuple[Place, ...]
+    codes: tuple[UnmappedPlace, ...]
 
 
 class CodeValue(Answer):
@@ -57,7 +57,7 @@ def unmapped(folder: Path, since: datetime, until: datetime, channel: str = "") 
     with Reader(folder) as reader:
         found = [one for one in reader.noted(UNMAPPED, since, until) if not channel or one.channel == channel]
     found.sort(key=lambda one: (-one.entries, one.note, one.channel))
-    codes = tuple(Place.of(one, place=one.note.partition(" ")[2]) for one in found)
+    codes = tuple(UnmappedPlace.of(one, place=one.note.partition(" ")[2]) for one in found)
     return UnmappedCodes(since=moment_text(since), until=moment_text(until), codes=codes)
 
 

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Router
-from starlette.routing import Route as Place
+from starlette.routing import Route as Matched
 from starlette.types import Message, Receive, Scope, Send
 
 from engine import telemetry
@@ -45,7 +45,7 @@ class App:
         self._allow = allow
         ordered = sorted(checked(context.routes), key=lambda route: "{" in route.path)
         self._places = [
-            Place(route.path, AuthMiddleware(context, route).answer, methods=[route.method]) for route in ordered
+            Matched(route.path, AuthMiddleware(context, route).answer, methods=[route.method]) for route in ordered
         ]
         for place in self._places:
             if place.methods and is_stream_at(place.path):

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.config.channel import Channel, Retention
-from engine.config.channel import Kept as Days
+from engine.config.channel import Channel, KeptDays, Retention
 from engine.errors import ClockAheadError, JournalError, place_of
 from engine.journal.claim import clocks
 from engine.journal.entry import State
@@ -120,7 +119,7 @@ def _kept(retention: Retention) -> dict[State, RetentionPolicy]:
     }
 
 
-def _days(days: Days) -> RetentionPolicy:
+def _days(days: KeptDays) -> RetentionPolicy:
     return RetentionPolicy(timedelta(days=days.bodies_days), timedelta(days=days.entries_days))
 
 

@@ -127,7 +127,7 @@ class _Memory:
     refused: dict[tuple[str, str], tuple[int, datetime]] = field(default_factory=dict)
 
 
-class Watch:
+class Monitor:
     """Looks at one engine; `look` once, or `run` until cancelled.
 
     `hook_failing` says whether alerts cannot be sent, `turned_away` how many were refused at the entrance so far,

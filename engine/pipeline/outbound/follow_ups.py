@@ -27,7 +27,7 @@ from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind
 from engine.journal.journal import Journal
 from engine.journal.state import follow_ups
-from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, FollowUpState
+from engine.journal.state.follow_ups import ASKED_ALREADY, DueRequest, FollowUpEnd, FollowUpState
 from engine.pipeline.feed import PipelineContext
 
 MOST_AT_ONCE: Final = 4
@@ -123,7 +123,7 @@ class FollowUps(ABC):
         least = LOOK_SECONDS if self._under_way else 0.0
         return min(max((at - self._shared.clock()).total_seconds(), least), IDLE_SECONDS)
 
-    async def _settle(self, destination: FhirDestination, due: Due) -> None:
+    async def _settle(self, destination: FhirDestination, due: DueRequest) -> None:
         end = await self._end(destination, due)
         fault.point(self.answered)
         settle = partial(follow_ups.settle, destination=self._name, kind=self.kind, seq=due.seq, end=end)
@@ -141,7 +141,7 @@ class FollowUps(ABC):
                 attempt=due.tries + 1,
             )
 
-    async def _end(self, destination: FhirDestination, due: Due) -> FollowUpEnd:
+    async def _end(self, destination: FhirDestination, due: DueRequest) -> FollowUpEnd:
         now = self._shared.clock()
         feed = self._shared.feeds.get(due.channel)
         end = await self.known_end(destination, feed.channel if feed else None, due, now)
@@ -149,7 +149,7 @@ class FollowUps(ABC):
             return end
         return self._end_of(due, await self._reply(destination, due, now), destination.settings.retry.first_seconds)
 
-    async def _reply(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
+    async def _reply(self, destination: FhirDestination, due: DueRequest, now: datetime) -> RequestReply:
         try:
             return await self.ask(destination, due, now)
         except Exception as error:  # noqa: BLE001 - a fault of ours ends this follow-up, and nothing else
@@ -160,15 +160,15 @@ class FollowUps(ABC):
 
     @abstractmethod
     async def known_end(
-        self, destination: FhirDestination, channel: Channel | None, due: Due, now: datetime
+        self, destination: FhirDestination, channel: Channel | None, due: DueRequest, now: datetime
     ) -> FollowUpEnd | None:
         """Return how one ends without asking, None where it is to be asked for; `channel` is None for one removed."""
 
     @abstractmethod
-    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
+    async def ask(self, destination: FhirDestination, due: DueRequest, now: datetime) -> RequestReply:
         """Ask the destination."""
 
-    def _end_of(self, due: Due, reply: RequestReply, first_seconds: float) -> FollowUpEnd:
+    def _end_of(self, due: DueRequest, reply: RequestReply, first_seconds: float) -> FollowUpEnd:
         now = self._shared.clock()
         if reply.ending is not Ending.RETRY:
             return FollowUpEnd(FollowUpState(reply.ending), reply.reason, now, reply.codes, reply.handle)
@@ -218,7 +218,7 @@ class LookUps(FollowUps):
     answered = "F37"
 
     async def known_end(
-        self, _destination: FhirDestination, channel: Channel | None, due: Due, now: datetime
+        self, _destination: FhirDestination, channel: Channel | None, due: DueRequest, now: datetime
     ) -> FollowUpEnd | None:
         """Return how one ends that is no longer wanted, is too old by now, or was asked for a short time ago."""
         if channel is None or due.event not in channel.lookup_on or channel.mode is not Mode.LIVE:
@@ -231,7 +231,7 @@ class LookUps(FollowUps):
             return None
         return FollowUpEnd(FollowUpState.ACCEPTED, ASKED_ALREADY, now, handle=handle, asked=False)
 
-    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
+    async def ask(self, destination: FhirDestination, due: DueRequest, now: datetime) -> RequestReply:
         """Ask for a look-up of the patient."""
         return await destination.look_up(due.patient, now)
 
@@ -255,14 +255,14 @@ class Notices(FollowUps):
     answered = "F48"
 
     async def known_end(
-        self, destination: FhirDestination, channel: Channel | None, _due: Due, now: datetime
+        self, destination: FhirDestination, channel: Channel | None, _due: DueRequest, now: datetime
     ) -> FollowUpEnd | None:
         """Return how one ends that is no longer wanted."""
         if channel is None or destination.settings.notify == OFF or channel.mode is not Mode.LIVE:
             return FollowUpEnd(FollowUpState.GIVEN_UP, NOTICES_OFF, now, asked=False)
         return None
 
-    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
+    async def ask(self, destination: FhirDestination, due: DueRequest, now: datetime) -> RequestReply:
         """Tell the destination of the event."""
         notice = Notice(due.channel, due.digest, due.event, due.received_at, due.patient, due.visit)
         return await destination.notify(notice, now)

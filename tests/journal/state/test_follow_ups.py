@@ -9,7 +9,7 @@ from engine.journal.maintenance import retention
 from engine.journal.maintenance.retention import RetentionPolicy
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.state import follow_ups
-from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, FollowUpState
+from engine.journal.state.follow_ups import ASKED_ALREADY, DueRequest, FollowUpEnd, FollowUpState
 from tests.journal.desk import NOW, Desk, Opener, settlement
 
 PATIENT = "Patient/p1"
@@ -49,8 +49,8 @@ async def test_a_look_up_is_promised_by_the_settlement(desk: Desk) -> None:
     await promised(desk, "3", "")
     found = await desk.journal.read(partial(follow_ups.due, destination="d", kind=LOOKUP, now=NOW, most=10))
     assert found == (
-        Due(first, PATIENT, "", 0, "adt", "A01", NOW, NOW - MINUTE, found[0].digest),
-        Due(second, "Patient/p2", "", 0, "adt", "A01", NOW, None, found[1].digest),
+        DueRequest(first, PATIENT, "", 0, "adt", "A01", NOW, NOW - MINUTE, found[0].digest),
+        DueRequest(second, "Patient/p2", "", 0, "adt", "A01", NOW, None, found[1].digest),
     )
     assert await due(desk, now=NOW - MINUTE) == []
     assert await due(desk, most=1) == [first]

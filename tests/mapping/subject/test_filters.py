@@ -20,7 +20,7 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import Kept, Mapping, MappingSource, compile_mapping, load
+from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping, load
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.function_context import FunctionContext
@@ -233,7 +233,7 @@ def test_the_mark_of_a_mapping_knows_the_filters(author: Author) -> None:
 
 def test_what_is_kept_of_one_channel_is_not_told_of_another(source: MappingSource) -> None:
     """Two channels that say the same: each has its filters told in its own file."""
-    kept: Kept = {}
+    kept: Compiled = {}
     one = channel_of(AUTHORITIES | {"filters": ({"rule": "nobody", "when": "PID-5.1 = NOBODY", "do": "filter"},)})
     for name in ("east", "west"):
         mapping = compile_mapping(source, one.model_copy(update={"channel": name}), kept=kept)
