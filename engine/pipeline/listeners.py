@@ -46,7 +46,7 @@ class Listeners:
         self.open: dict[str, OpenListener] = {}
         self.intakes: dict[str, Intake] = {}
         self.stopped: dict[str, Stopped] = {}
-        # Who was refused for want of room at a channel's HTTP door.
+        # Who was refused at a channel's HTTP door.
         self.posts_refused: dict[str, Refusals] = {}
         # How often senders of a channel strayed from the protocol since the start, by kind.
         self.strayed: dict[str, Counter[str]] = {}
@@ -87,15 +87,15 @@ class Listeners:
         self.intakes[name] = intake
 
     def refused(self, name: str) -> Mapping[tuple[str, str], int]:
-        """Return who was refused for want of room at a channel's doors since this was asked last, and how often."""
+        """Return who was refused at a channel's doors since this was asked last, by what, and how often."""
         listening, posts = self.open.get(name), self.posts_refused.get(name)
         by_line = listening.refused() if listening is not None else {}
         return Counter(by_line) + Counter(posts.take() if posts is not None else {})
 
-    def refuse_post(self, name: str, address: str, limit: str) -> None:
-        """Note that a channel's HTTP door had no room for a message: who sent it, and by which limit."""
-        self.posts_refused.setdefault(name, Refusals()).add(address, limit)
-        self._observed_posts.setdefault(name, Observed(name))("refused-full")
+    def refuse_post(self, name: str, address: str, by: str, event: str = "refused-full") -> None:
+        """Note that a channel's HTTP door refused a message before it was read: who sent it, and what refused it."""
+        self.posts_refused.setdefault(name, Refusals()).add(address, by)
+        self._observed_posts.setdefault(name, Observed(name))(event)
 
     async def leave(self, name: str, seconds: float = DRAIN_SECONDS) -> None:
         """Close the listeners of a channel after what is under way was answered, at most `seconds` later."""

@@ -15,6 +15,7 @@ from engine.config.network import is_allowed
 from engine.hl7.header import read_header
 from engine.pipeline.engine import Engine
 from engine.receive.block import Block, BlockKind
+from engine.receive.listener.admission import ALLOW_LIST
 from engine.receive.reply import BlockReply, Peer
 
 HL7: Final = "application/hl7-v2"
@@ -67,6 +68,7 @@ class HttpIntake:
 
     def _refusal(self, channel: Channel, body: bytes, peer: Peer, content_type: str) -> Answer | None:
         if channel.allow and not is_allowed(peer.address, channel.allow):
+            self._engine.listeners.refuse_post(channel.channel, peer.address, ALLOW_LIST, "refused-address")
             return 403, TEXT, b"this address is not allowed on the channel"
         if content_type.partition(";")[0].strip().lower() not in TYPES:
             return 415, TEXT, f"send the message as {HL7}".encode()
@@ -81,9 +83,9 @@ class HttpIntake:
         total = sum(count for (name, _), count in self._under_way.items() if name == channel.channel)
         full = ""
         if self._under_way[key] >= limits.connections_per_address:
-            full = f"connections_per_address {limits.connections_per_address}"
+            full = f"limits.connections_per_address {limits.connections_per_address}"
         elif total >= limits.connections:
-            full = f"connections {limits.connections}"
+            full = f"limits.connections {limits.connections}"
         if full:
             self._engine.listeners.refuse_post(channel.channel, peer.address, full)
             yield False

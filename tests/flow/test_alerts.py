@@ -5,6 +5,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 import trustme
 
 from engine import telemetry
+from engine.database.connection import Connection
 from engine.database.postgresql import connect
 from engine.errors import StartError
-from engine.journal.nodes import lease
+from engine.journal.nodes import lease, telling
 from engine.journal.write.backend import SharedJournal
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Role
@@ -158,6 +160,28 @@ async def test_a_post_that_is_refused_for_want_of_room_is_named(house: House) ->
     (shown,) = await house.act("alerts.list")
     told = (shown["subject"], shown["detail"], shown["severity"])
     assert told == ("riverbend-adt", "127.0.0.1 3 times by limits.connections_per_address 2", "urgent")
+
+
+async def test_an_address_off_the_allow_list_is_named(house: House) -> None:
+    """By MLLP and by HTTP alike: a sender whose address changed is refused before a byte is read."""
+    assert house.engine
+    file = house.folder / "channels" / "a.yaml"
+    doors: dict[str, Any] = {
+        "listen": {"mllp": {"host": "127.0.0.1", "port": 0}, "http": {"path": "adt"}},
+        "allow": ["10.0.0.0/8"],
+    }
+    file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | doors))
+    await house.engine.reload()
+    assert await house.look() == []
+    listener = house.engine.listeners.open["riverbend-adt"]
+    reader, writer = await asyncio.open_connection(listener.host, listener.port)
+    assert await reader.read() == b""
+    writer.close()
+    status, _type, _text = await HttpIntake(house.engine).answer("adt", message(1), HERE)
+    assert status == 403
+    assert await house.look() == ["connections-refused"]
+    (shown,) = await house.act("alerts.list")
+    assert shown["sentence"] == "riverbend-adt refuses senders: 127.0.0.1 2 times by the allow list."
 
 
 async def test_the_pages_certificate_is_watched_until_it_is_renewed(house: House, tmp_path: Path) -> None:
@@ -352,6 +376,37 @@ async def test_nodes_that_differ_are_told_of_once(tmp_path: Path, journal: str) 
     assert "nodes-differ" not in await house.look(seconds=5)
     assert heard.count(("nodes-differ", True)) == 1
     await house.stop()
+
+
+@pytest.mark.parametrize("journal", ["postgresql"], indirect=True)
+async def test_a_node_that_is_lost_opens_an_alert_until_it_is_back(tmp_path: Path, journal: str) -> None:
+    """Its lease ran out: the others say so, until a node of its name begins again; one that stops is not lost."""
+    house = House(tmp_path)
+    house.journal = journal
+    engine = await house.start()
+    async with asyncio.timeout(30):
+        while not engine.journal.leads:  # noqa: ASYNC110 - its session takes the lead
+            await asyncio.sleep(0)
+    (runs,) = (await engine.journal.read(telling.configurations)).values()
+    other = SharedJournal(journal, "other", "elsewhere", "test", runs, lambda *_: None, lambda: None)
+    incarnation = await asyncio.to_thread(_other_node, journal, other)
+    assert await house.look(seconds=5) == []
+    await engine.journal.write(partial(_lose, incarnation=incarnation))
+    assert await house.look(seconds=5) == ["node-lost"]
+    (shown,) = await house.act("alerts.list")
+    assert shown["sentence"].startswith("A node is gone, and the others do its work: other since ")
+    assert shown["severity"] == "urgent"
+    incarnation = await asyncio.to_thread(_other_node, journal, other)
+    assert await house.look(seconds=5) == []
+    await engine.journal.write(lambda connection: lease.end(connection, incarnation, "stopped") and None)
+    assert await house.look(seconds=5) == []
+    await house.stop()
+
+
+def _lose(connection: Connection, incarnation: int) -> None:
+    """End a node as the others do once its lease has run out."""
+    connection.execute("UPDATE node SET until = moment() - 1 WHERE incarnation = ?", (incarnation,))
+    assert lease.end(connection, incarnation, "expired")
 
 
 def _other_node(address: str, other: SharedJournal) -> int:

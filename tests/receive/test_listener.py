@@ -311,15 +311,15 @@ async def test_a_peer_that_never_reads_is_closed(open_door: Any, dial: Any, even
 
 
 @pytest.mark.parametrize(
-    ("options", "word"),
+    ("options", "word", "by"),
     [
-        pytest.param({"allow": (ip_network("10.0.0.0/8"),)}, "refused-address", id="not-on-the-allow-list"),
-        pytest.param({"limits": {"connections_per_address": 1}}, "refused-full", id="too-many-of-one-address"),
-        pytest.param({"limits": {"connections": 1}}, "refused-full", id="too-many-in-all"),
+        ({"allow": (ip_network("10.0.0.0/8"),)}, "refused-address", "the allow list"),
+        ({"limits": {"connections_per_address": 1}}, "refused-full", "limits.connections_per_address 1"),
+        ({"limits": {"connections": 1}}, "refused-full", "limits.connections 1"),
     ],
 )
-async def test_who_may_not_come_in(open_door: Any, dial: Any, options: dict[str, Any], word: str) -> None:
-    """Who is not allowed, or for whom there is no room, is closed before a byte is read."""
+async def test_who_may_not_come_in(open_door: Any, dial: Any, options: dict[str, Any], word: str, by: str) -> None:
+    """Who is not allowed, or for whom there is no room, is closed before a byte is read, and is named."""
     heard = await open_door(**options)
     if word == "refused-full":
         await (await dial(heard)).play(("send", enclose(b"A")), ("expect", ACK_A))
@@ -327,6 +327,7 @@ async def test_who_may_not_come_in(open_door: Any, dial: Any, options: dict[str,
     await refused.play(("closed", b""))
     assert heard.events[word] == 1
     assert len(heard.blocks) == (word == "refused-full")
+    assert heard.listening.refused() == {("127.0.0.1", by): 1}
 
 
 async def test_the_silent_give_way_where_there_is_no_room(

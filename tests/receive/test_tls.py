@@ -135,6 +135,8 @@ async def test_other_clients_are_refused(
         pass
     word = "refused-certificate" if who == "unmapped" else "tls-failed"
     await eventually(lambda: heard.events == {word: 1})
+    by = "its certificate, of no known source" if who == "unmapped" else "a TLS handshake that failed"
+    assert heard.listening.refused() == {("127.0.0.1", by): 1}
     assert not heard.blocks
 
 

@@ -4,9 +4,11 @@ Each function works on the writing connection of a shared journal: hand it to `J
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from engine.database.connection import Connection
+from engine.journal.moment import from_micros
 
 # How a node finds something to be, in place of what it said of it before.
 SAY: Final = """
@@ -22,6 +24,12 @@ JOIN node AS n ON n.incarnation = c.incarnation WHERE n.state = 'live' ORDER BY 
 """
 # The nodes, and a digest of what each runs.
 CONFIGURATIONS: Final = "SELECT name, configuration FROM node WHERE state = 'live' ORDER BY name"
+# The nodes that ended without saying so within a day, and have not come back under their name.
+LOST: Final = """
+SELECT n.name, n.ended_at FROM node AS n WHERE n.state = 'expired' AND n.ended_at > moment() - 86400000000
+AND NOT EXISTS (SELECT 1 FROM node AS later WHERE later.name = n.name AND later.incarnation > n.incarnation)
+ORDER BY n.name
+"""
 # Carry a bulk replay out, unless a node that lives does.
 TAKE_RUN: Final = """
 INSERT INTO node_run (run, incarnation) VALUES (?, ?)
@@ -59,6 +67,11 @@ def said(connection: Connection) -> tuple[NodeCondition, ...]:
 def configurations(connection: Connection) -> dict[str, str]:
     """Return the digest of what each node that lives runs, by its name."""
     return dict(connection.execute(CONFIGURATIONS).fetchall())
+
+
+def lost(connection: Connection) -> dict[str, datetime]:
+    """Return when the others took each node for dead that ended within a day, by its name; a node that is back not."""
+    return {name: from_micros(ended) for name, ended in connection.execute(LOST).fetchall()}
 
 
 def take_run(connection: Connection, run: int, incarnation: int) -> bool:

@@ -306,6 +306,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "until stopped.",
         "engine.ops.cli.run:run",
     ),
+    "status": Command(
+        "Say what is wrong now, the gravest first, and how each stage that messages pass does.",
+        "engine.ops.cli.operating.status:status",
+    ),
+    "top": Command(
+        "Show what is wrong, each channel and each destination, with rates of the last minute; again every 2 seconds.",
+        "engine.ops.cli.operating.status:top",
+    ),
     "send": Command(
         "Send HL7 messages over MLLP and show their acknowledgements.",
         "engine.ops.cli.sending.send:send",

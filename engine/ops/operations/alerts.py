@@ -1,6 +1,5 @@
 """Operations on alerts."""
 
-from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
@@ -12,27 +11,20 @@ from engine.ops.operations.fields import AlertNumber, Limit, Switch
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.reasons import ListReasons
 from engine.ops.views.answer import Answer, Count, Time
+from engine.ops.views.incident import Severity, sentence_of, severity_of
 from engine.ops.views.reasons import reason_of
-from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.engine import Engine
 
 
-class Severity(StrEnum):
-    """What an alert asks for: at once, as messages do not flow; a person's decision; or nothing before morning."""
-
-    URGENT = "urgent"
-    TO_DECIDE = "to decide"
-    CAN_WAIT = "can wait"
-
-
 class AlertView(Answer, facts=True):
-    """An alert with its row of the table of reasons.
+    """An alert with its row of the table of reasons; `sentence` says in plain words what is wrong.
 
     `subject` is a channel, a destination, or `engine`; `contact` whom to call about the channel.
     """
 
     id: Count
     kind: str
+    sentence: str
     subject: str
     detail: str
     opened_at: Time
@@ -82,19 +74,13 @@ def alert_view(engine: Engine, alert: Alert) -> AlertView:
     line, feed = reason_of(alert.kind), engine.feeds.get(alert.subject.partition(" ")[0])
     return AlertView.of(
         alert,
+        sentence=sentence_of(alert.kind, alert.subject, alert.detail),
         contact=feed.channel.contact if feed else "",
         meaning=line.meaning,
         can_wait=line.can_wait,
         severity=severity_of(alert.kind),
         next_step=line.next_step,
     )
-
-
-def severity_of(kind: str) -> Severity:
-    """Return what an alert of a kind asks for, wherever it is shown or sent."""
-    if reason_of(kind).can_wait:
-        return Severity.CAN_WAIT
-    return Severity.TO_DECIDE if kind == AlertKind.HELD_LANES else Severity.URGENT
 
 
 ALERTS: Final = (ListAlerts, AcknowledgeAlert, ListReasons)

@@ -11,9 +11,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from engine import __version__
+from engine.ops.views.incident import Severity
 from engine.ops.views.reasons import reason_of
 from engine.ops.web import wording
-from engine.ops.web.strip import severity
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 ASSETS: Final = Path(__file__).with_name("assets")
@@ -46,6 +46,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "audit ": "/audit",
     "users ": "/users",
 }
+# How an alert or an incident of a severity is drawn.
+DRAWN: Final = {Severity.URGENT: "bad", Severity.TO_DECIDE: "warn", Severity.CAN_WAIT: "info"}
 _CODE: Final = re.compile(r"`([^`]+)`")
 TAGS: Final = {name: hashlib.sha256(content).hexdigest()[:16] for name, content in FILES.items()}
 
@@ -77,7 +79,7 @@ class Renderer:
             "age": _age,
             "clock": wording.clock,
             "soon": _soon,
-            "severity": severity,
+            "severity": lambda one: DRAWN[one.severity],
             "place": _place,
             "coded": _coded,
             "anchor": lambda code: reason_of(code).code,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -107,7 +107,10 @@ class AlertBook:
             return happened
         runs = await self._journal.read(telling.configurations)
         differ = AlertCondition(AlertKind.NODES_DIFFER, NODES, len(set(runs.values())) > 1, ", ".join(runs))
-        return [*happened, *combined(await self._journal.read(telling.said)), differ]
+        lost = await self._journal.read(telling.lost)
+        since = ", ".join(f"{name} since {ended.astimezone(UTC):%H:%M} UTC" for name, ended in lost.items())
+        gone = AlertCondition(AlertKind.NODE_LOST, NODES, bool(lost), since)
+        return [*happened, *combined(await self._journal.read(telling.said)), differ, gone]
 
     async def acknowledge(self, number: int, now: datetime, by: str) -> Alert | None:
         """Note who has taken care of an alert; None where no such alert is open. Some are cleared by that."""

@@ -38,6 +38,7 @@ class AlertKind(StrEnum):
     LOG_IN_FAILURES = "log-in-failures"
     AUDIT_GAP = "audit-gap"
     NODES_DIFFER = "nodes-differ"
+    NODE_LOST = "node-lost"
     TOKEN_FAILURES = "token-failures"  # noqa: S105 - a kind, no secret
 
 

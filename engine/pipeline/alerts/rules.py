@@ -75,7 +75,7 @@ Certificates = tuple[tuple[Path, datetime], ...]
 class ChannelFacts:
     """What is known of a channel now; `silent_since` is when the last message came, or the engine started.
 
-    `refused`: what is said of those who were refused within the window for want of room.
+    `refused`: what is said of those who were refused within the window: which address, how often, and by what.
     """
 
     listening: bool

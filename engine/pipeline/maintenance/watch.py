@@ -297,11 +297,9 @@ class Monitor:
 
 
 def _refused(memory: _Memory, found: Mapping[tuple[str, str], int], now: datetime) -> tuple[str, ...]:
-    """Return what is said of those who were refused for want of room within the window, the most often first."""
+    """Return what is said of those who were refused within the window, the most often first."""
     for who, count in found.items():
         memory.refused[who] = (memory.refused.get(who, (0, now))[0] + count, now)
     memory.refused = {who: one for who, one in memory.refused.items() if now - one[1] < WINDOW}
     ordered = sorted(memory.refused.items(), key=lambda one: (-one[1][0], one[0]))
-    return tuple(
-        f"{address} {count} times by limits.{limit}" for (address, limit), (count, _at) in ordered[:MOST_ADDRESSES]
-    )
+    return tuple(f"{address} {count} times by {by}" for (address, by), (count, _at) in ordered[:MOST_ADDRESSES])

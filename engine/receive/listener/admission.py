@@ -1,4 +1,4 @@
-"""Who may come in by a door, and how many: looked at before a byte is read; and who was refused for want of room."""
+"""Who may come in by a door, and how many: looked at before a byte is read; and who was refused, by what."""
 
 import asyncio
 from collections import Counter
@@ -16,6 +16,7 @@ from engine.receive.conversation import ConnectionSettings
 from engine.receive.listener.connection import Encrypted, ListenerConnection
 from engine.receive.tls import Certificates
 
+ALLOW_LIST: Final = "the allow list"
 # How many refused addresses are remembered between two looks.
 MOST_REFUSED: Final = 100
 
@@ -26,10 +27,10 @@ class Refusals:
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
 
-    def add(self, address: str, limit: str) -> None:
-        """Count one, refused by a limit (`connections_per_address 8`)."""
-        if len(self._counts) < MOST_REFUSED or (address, limit) in self._counts:
-            self._counts[address, limit] += 1
+    def add(self, address: str, by: str) -> None:
+        """Count one, refused by a limit (`limits.connections 8`), the allow list, or TLS."""
+        if len(self._counts) < MOST_REFUSED or (address, by) in self._counts:
+            self._counts[address, by] += 1
 
     def take(self) -> Mapping[tuple[str, str], int]:
         """Return who was refused since this was asked last, and how often."""
@@ -66,16 +67,18 @@ class ConnectionFactory(Factory):
     def _refusal(self, host: str) -> str:
         limits = self.settings.limits
         if self._allow and not is_allowed(host, self._allow):
-            return "refused-address"
+            return self._refused(host, "refused-address", ALLOW_LIST)
         if self._addresses[host] >= limits.connections_per_address:
-            return self._full(host, f"connections_per_address {limits.connections_per_address}")
+            return self._refused(
+                host, "refused-full", f"limits.connections_per_address {limits.connections_per_address}"
+            )
         if self._addresses.total() >= limits.connections and not self._make_room():
-            return self._full(host, f"connections {limits.connections}")
+            return self._refused(host, "refused-full", f"limits.connections {limits.connections}")
         return ""
 
-    def _full(self, host: str, limit: str) -> str:
-        self.refusals.add(host, limit)
-        return "refused-full"
+    def _refused(self, host: str, event: str, by: str) -> str:
+        self.refusals.add(host, by)
+        return event
 
     def _make_room(self) -> bool:
         """Drop the connection that has stood longest without ever sending a byte; False where none has for long."""
@@ -91,6 +94,10 @@ class ConnectionFactory(Factory):
         """Give a connection its place among those that stand."""
         self.open.add(connection)
         self._addresses[host] += 1
+
+    def refuse(self, host: str, by: str) -> None:
+        """Count a connection that TLS refused."""
+        self.refusals.add(host, by)
 
     def leave(self, connection: ListenerConnection, host: str) -> None:
         """Free the place of a connection that is gone."""

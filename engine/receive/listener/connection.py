@@ -35,7 +35,10 @@ class House(Interface):
         """Called when the connection is made."""
 
     def leave(self, connection: "ListenerConnection", host: str) -> None:
-        """Hear that it is gone."""
+        """Called when the connection is gone."""
+
+    def refuse(self, host: str, by: str) -> None:
+        """Called when TLS refuses a peer: a handshake that fails, or a certificate of no known source."""
 
 
 class Socket(tcp.Server):
@@ -177,7 +180,7 @@ class ListenerConnection(Protocol):
             name = source_name(certificate.to_cryptography(), self._house.client_names)
         if name is None:
             self._counted = True
-            self._house.settings.observe("refused-certificate")
+            self._refuse("refused-certificate", "its certificate, of no known source")
             self.abort()
             return
         self._converse(Peer(self._peer.address, self._peer.port, name))
@@ -209,7 +212,18 @@ class ListenerConnection(Protocol):
         if self._conversation is not None:
             self._conversation.lost(closed=isinstance(reason.value, ConnectionDone))
         elif not self._counted:
-            self._house.settings.observe("probe" if self.transport.silent else "tls-failed")
+            self._end_unheard()
+
+    def _end_unheard(self) -> None:
+        """Count a connection that ended before its handshake: one without a byte is a load balancer's probe."""
+        if self.transport.silent:
+            self._house.settings.observe("probe")
+        else:
+            self._refuse("tls-failed", "a TLS handshake that failed")
+
+    def _refuse(self, event: str, by: str) -> None:
+        self._house.settings.observe(event)
+        self._house.refuse(self._peer.address, by)
 
     def failed(self, error: Exception) -> None:
         """Count a connection that ends because something of ours went wrong."""

@@ -19,6 +19,7 @@ WITHOUT: Final = {
     "deploy compose": "prints a file",
     "deploy kubernetes": "prints a file",
     "deploy grafana": "prints a file",
+    "top": "for people to watch: programs ask for status, channels, destinations or metrics",
     "audit export": "writes rows, as JSON lines or CSV",
     "interchange audit export": "writes rows, as JSON lines or CSV",
 }

@@ -41,7 +41,6 @@ SCREENS = (
     pytest.param({"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"}, id="desk in the dark"),
     pytest.param({"viewport": {"width": 390, "height": 844}}, id="telephone"),
 )
-FIRST = ".trouble, details.alert"
 _HEAD = "MSH|^~\\&|REG|RVB|X|Y|20250701101500||ADT^{event}|{id}|P|2.5.1\rEVN||20250701101500\r"
 
 Change = Callable[[Rig, AsyncExitStack], Awaitable[None]]
@@ -118,6 +117,16 @@ async def discard_fifty(rig: Rig, _stack: AsyncExitStack) -> None:
             assert "done" in await rig.ask("messages.discard", entry=row.seq, reason="a test")
 
 
+async def pause_the_destination(rig: Rig, _stack: AsyncExitStack) -> None:
+    """Somebody pauses it, and says why."""
+    assert "done" in await rig.ask("destinations.pause", destination="interchange", reason="upgrade until ten")
+
+
+async def resume_the_destination(rig: Rig, _stack: AsyncExitStack) -> None:
+    """It is over."""
+    assert "done" in await rig.ask("destinations.resume", destination="interchange")
+
+
 async def merge_some(rig: Rig, _stack: AsyncExitStack) -> None:
     """One source merges half as many as it may."""
     await send(rig, *(message(f"P{number}", f"RB-{number}") for number in range(1, 7)))
@@ -142,13 +151,11 @@ def _certificate(folder: Path, days: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Night:
-    """One thing that happens: the alert of it, what the first screen says first, and how it comes and goes.
-
-    `red`: messages do not flow, so that it is drawn so; all others are amber.
-    """
+    """One thing that happens: the alert of it, its sentence, what the first screen says too, how it comes and goes."""
 
     alert: str
-    says: tuple[str, ...]
+    sentence: str
+    says: tuple[str, ...] = ()
     comes: Change = nothing
     goes: Change = nothing
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -160,37 +167,45 @@ LIMITS = {"error_ratio": 1, "no_sender_minutes": 0, "no_traffic_minutes": 0}
 NIGHTS = (
     Night(
         "destination-down",
-        ("interchange does not answer: connection refused, since ", " waiting, ", " try", "Retry now"),
+        "interchange does not answer: connection refused.",
+        ("Since ", " waiting, ", " try", "Retry now"),
         kill_the_destination,
         revive_the_destination,
         {"destination_down_seconds": 1},
     ),
     Night(
         "no-sender",
-        ("urgent", "no-sender: riverbend-adt", "no sender for ", "nobody has it"),
-        stop_the_sender,
-        connect_the_sender,
-        {"no_sender_minutes": 0.02},
+        "No sender is connected to riverbend-adt: no sender for ",
+        comes=stop_the_sender,
+        goes=connect_the_sender,
+        limits={"no_sender_minutes": 0.02},
     ),
-    Night("disk-reserve", ("urgent", "disk-reserve: engine", " MiB free, reserve "), fill_the_disk, free_the_disk),
+    Night("disk-reserve", "The disk is nearly full: ", (" MiB free, reserve ",), fill_the_disk, free_the_disk),
     Night(
         "hold-storm",
-        ("interchange is paused: the same failure held 50 patients: missing-required, since ", "Resume"),
+        "interchange is paused: the same failure held 50 patients (missing-required).",
+        ("Since ", "Resume"),
         hold_fifty,
         discard_fifty,
     ),
     Night(
         "certificate-expired",
-        ("urgent", "certificate-expired: riverbend-adt", "listener.pem: ended on "),
-        nothing,
-        renew_the_certificate,
+        "The certificate listener.pem of riverbend-adt ended on ",
+        goes=renew_the_certificate,
         channel=lambda folder: _certificate(folder, days=-1),
     ),
     Night(
         "merge-burst",
-        ("urgent", "merge-burst: riverbend-adt", "3 of 4 merges of one source"),
-        merge_some,
+        "riverbend-adt merges more patients than usual: 3 of 4 merges of one source.",
+        comes=merge_some,
         channel=lambda _folder: {"merge_limit": {"merges": 4, "minutes": 0.75}},
+    ),
+    Night(
+        "destination-paused",
+        "interchange is paused: somebody paused it.",
+        ("Since ", "upgrade until ten", "Resume"),
+        pause_the_destination,
+        resume_the_destination,
     ),
 )
 
@@ -227,11 +242,13 @@ async def test_the_first_screen_says_what_is_wrong_and_that_it_is_over(
         for place, screen in enumerate(SCREENS):
             page = window.page if not place else (await _open(browser, site, screen.values[0])).page
             await _says(page, night)
+            if not place:
+                await _one_truth(rig, hook, page, night)
             await page.screenshot(path=tmp_path / f"{night.alert}-{place}.png")
             found = await Axe().run(page)
             assert found.violations_count == 0, found.generate_report()
             assert await page.evaluate(TOO_WIDE) == []
-            await expect(page.locator("details.alert", has_text=night.alert).first).to_be_visible()
+            await expect(page.locator("details.alert", has_text=night.sentence).first).to_be_visible()
         await night.goes(rig, stack)
         await heard(hook, "cleared", night.alert)
         # By itself, on a page that stays open; nobody loads it anew.
@@ -254,11 +271,25 @@ async def _open(browser: Browser, site: Any, options: Mapping[str, Any]) -> Wind
 
 async def _says(page: Page, night: Night) -> None:
     """Check that the first thing on the page says what is wrong, whole within the window before anybody scrolls."""
-    first = page.locator(FIRST).first
-    for words in night.says:
+    first = page.locator(".trouble").first
+    for words in (night.sentence, *night.says):
         await expect(first).to_contain_text(words, timeout=20_000)
     await expect(first).to_be_in_viewport(ratio=1)
     assert await page.evaluate("[scrollY, document.documentElement.scrollWidth <= innerWidth]") == [0, True]
+
+
+async def _one_truth(rig: Rig, hook: Receiver, page: Page, night: Night) -> None:
+    """The page, the status, the alert and the webhook say the same sentence, and that it is urgent."""
+    status = (await rig.ask("status.show"))["done"]
+    (alert,) = [one for one in (await rig.ask("alerts.list"))["done"] if one["kind"] == night.alert]
+    posted = next(body for body in hook.bodies if (body["event"], body["kind"]) == ("opened", night.alert))
+    first = status["incidents"][0]
+    assert first["alert"] == alert["id"]
+    assert {status["severity"], alert["severity"], posted["severity"]} == {"urgent"}
+    assert status["sentence"] == first["sentence"]
+    for said in (first["sentence"], alert["sentence"], posted["sentence"]):
+        assert said.startswith(night.sentence)
+    await expect(page.locator(".trouble b").first).to_contain_text(night.sentence)
 
 
 def test_a_destination_that_is_down_is_an_alert_within_forty_seconds() -> None:

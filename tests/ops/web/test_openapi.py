@@ -88,6 +88,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("viewer", "channels.list", {}),
     ("operator", "reload", {}),
     ("viewer", "alerts.list", {"all": True}),
+    ("viewer", "status.show", {}),
     ("operator", "alerts.acknowledge", {"alert": 1}),
     ("auditor", "audit.list", {"act": "messages.", "limit": 100}),
     ("auditor", "audit.anchor", {}),

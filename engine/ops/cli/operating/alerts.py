@@ -4,8 +4,9 @@ from typing import Final
 
 import typer
 
-from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts, Severity
+from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts
 from engine.ops.terminal.command import asks
+from engine.ops.views.incident import Severity
 from engine.terminal.table import NEGATIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)

@@ -2,6 +2,7 @@
 
 import typer
 
+from engine.ops.cli.operating.status import state_of
 from engine.ops.operations.destinations import (
     DestinationView,
     ListDestinations,
@@ -63,7 +64,7 @@ def _print(row: DestinationView) -> None:
 def _row(row: DestinationView) -> tuple[object, ...]:
     return (
         row.destination,
-        cell(row.state, POSITIVE if row.state == "ready" else NEGATIVE),
+        state_of(row) if output().is_terminal else cell(row.state, POSITIVE if row.state == "ready" else NEGATIVE),
         " ".join(filter(None, (row.reason, row.detail, *row.lacks))),
         utc(row.since)[5:],
         row.by,

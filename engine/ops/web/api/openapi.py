@@ -75,6 +75,7 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
     "mappings.files": ("GET", "/mappings/files"),
     "mappings.file": ("GET", "/mappings/file"),
     "alerts.list": ("GET", "/alerts"),
+    "status.show": ("GET", "/status"),
     "reasons": ("GET", "/reasons"),
     "stats": ("GET", "/stats"),
     "alive": ("GET", "/alive"),

@@ -10,18 +10,18 @@ from starlette.responses import HTMLResponse, Response
 
 from engine.ops.access.actor import Permission
 from engine.ops.operations.alerts import AlertView, ListAlerts
-from engine.ops.operations.channels import ListChannels
-from engine.ops.operations.destinations import ListDestinations, ResumeDestination, RetryDestination
+from engine.ops.operations.destinations import ResumeDestination, RetryDestination
 from engine.ops.operations.lanes import ListHeld
-from engine.ops.operations.messages import CountMessages, ShowCharts
+from engine.ops.operations.messages import ShowCharts
+from engine.ops.operations.status import GRAVITY, ShowStatus
 from engine.ops.views.counts import SPANS, Charts
+from engine.ops.views.incident import Severity
 from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.charts import LineChart, chart, per_minute
 from engine.ops.web.pages.login import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
-from engine.ops.web.strip import severity, strip, troubles
 from engine.ops.web.wording import moment_of
 
 
@@ -32,7 +32,6 @@ async def _counts(call: WebCall) -> Response:
 
 MOST_HELD: Final = 8
 MOST_DESTINATIONS: Final = 8
-GRAVITY: Final = {"bad": 0, "warn": 1, "info": 2}
 
 
 async def _home(call: WebCall) -> Response:
@@ -62,21 +61,17 @@ async def _live(call: WebCall) -> Response:
 
 
 async def _now(call: WebCall) -> dict[str, object]:
-    """Gather where messages stand on their way, and what takes nothing."""
-    channels, counts, destinations, alerts = await asyncio.gather(
-        call.perform(ListChannels),
-        call.perform(CountMessages, since="1h"),
-        call.perform(ListDestinations),
-        call.perform(ListAlerts),
-    )
-    boxes = strip(channels, counts, destinations, alerts)
-    return {"boxes": boxes, "troubles": list(troubles(boxes))}
+    """Gather what is wrong, and how the stages do that messages pass."""
+    status = await call.perform(ShowStatus)
+    urgent = [incident for incident in status.incidents if incident.severity is Severity.URGENT]
+    destinations = {stage.name: stage.destination for stage in status.stages if stage.destination}
+    return {"status": status, "urgent": urgent, "destinations": destinations}
 
 
 async def _alerts(call: WebCall) -> dict[str, object]:
     """Gather the alerts, the gravest first and then the oldest; acknowledged ones apart."""
     alerts = await call.perform(ListAlerts)
-    ordered: list[AlertView] = sorted(alerts, key=lambda one: (GRAVITY[severity(one)], one.opened_at))
+    ordered: list[AlertView] = sorted(alerts, key=lambda one: (GRAVITY[one.severity], one.opened_at))
     return {
         "alerts": [one for one in ordered if not one.acknowledged_at],
         "acknowledged": [one for one in ordered if one.acknowledged_at],
