@@ -77,11 +77,14 @@ class House:
         return self.engine
 
     async def look(self, **later: float) -> list[str]:
-        """Let some time go by, look, and return the kinds of the alerts that are open."""
+        """Let some time go by, look, and return the kinds of the alerts that are open; the status says the same."""
         assert self.engine
         assert self.watch
         self.now += timedelta(**later)
         await self.watch.look(self.now)
+        said = {(one["sentence"], one["severity"]) for one in (await self.act("status.show"))["incidents"]}
+        fresh = [one for one in await self.act("alerts.list") if not one["acknowledged_at"]]
+        assert {(one["sentence"], one["severity"]) for one in fresh} <= said
         return [alert.kind for alert in self.engine.alerts.open()]
 
     async def act(self, name: str, **given: Any) -> Any:

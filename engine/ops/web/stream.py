@@ -48,7 +48,9 @@ async def _events(
         while not context.stopping.is_set():
             actor = await context.access.session_of(call.cookie, call.address, touch=False)
             if actor is None or actor.role is not call.by.role:
-                yield event("now", call.part("parts/ended.html")) + event("end", "")
+                yield event(
+                    "now", call.part("parts/ended.html", back=call.request.url.path.removeprefix("/live"))
+                ) + event("end", "")
                 return
             parts = {name: await render() for name, render in renders.items()}
             if seldom is not None and turn % seldom_every == 0:
