@@ -187,6 +187,19 @@ async def test_an_address_off_the_allow_list_is_named(house: House) -> None:
     assert shown["sentence"] == "riverbend-adt refuses senders: 127.0.0.1 2 times by the allow list."
 
 
+async def test_a_damaged_journal_is_urgent_until_its_file_is_sound(house: House) -> None:
+    """What the daily look found (tests/pipeline/maintenance/test_checking.py) is said until it finds nothing."""
+    assert house.engine
+    assert await house.look() == []
+    house.engine.damage = "table answered"
+    assert await house.look() == ["journal-damaged"]
+    (shown,) = await house.act("alerts.list")
+    said = (shown["sentence"], shown["severity"])
+    assert said == ("The journal's file is damaged: table answered.", "urgent")
+    house.engine.damage = ""
+    assert await house.look() == []
+
+
 async def test_the_pages_certificate_is_watched_until_it_is_renewed(house: House, tmp_path: Path) -> None:
     """It can wait, is urgent on its last day, has ended, and is well once the renewed file is in its place."""
     assert house.engine

@@ -14,7 +14,7 @@ from engine.ops.operations.messages import CountMessages
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.counts import Counts
-from engine.ops.views.incident import Severity, destination_sentence
+from engine.ops.views.incident import GRAVITY, Severity, destination_sentence
 from engine.ops.views.reasons import reason_of
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.engine import Engine
@@ -77,7 +77,6 @@ class Status(Answer, facts=True):
 
 
 WELL: Final = "Messages flow: nothing needs a person."
-GRAVITY: Final[Mapping[Severity, int]] = {severity: place for place, severity in enumerate(Severity)}
 # Alerts of a destination that is paused, fails or is down: its state says the same, and sooner.
 OF_STATE: Final = frozenset(
     {

@@ -49,6 +49,9 @@ class Severity(StrEnum):
     CAN_WAIT = "can wait"
 
 
+GRAVITY: Final = {severity: place for place, severity in enumerate(Severity)}
+
+
 def severity_of(kind: str) -> Severity:
     """Return what an alert of a kind asks for, wherever it is shown or sent."""
     if reason_of(kind).can_wait:

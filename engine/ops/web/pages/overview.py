@@ -13,9 +13,9 @@ from engine.ops.operations.alerts import AlertView, ListAlerts
 from engine.ops.operations.destinations import ResumeDestination, RetryDestination
 from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.messages import ShowCharts
-from engine.ops.operations.status import GRAVITY, ShowStatus
+from engine.ops.operations.status import ShowStatus
 from engine.ops.views.counts import SPANS, Charts
-from engine.ops.views.incident import Severity
+from engine.ops.views.incident import GRAVITY, Severity
 from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.charts import LineChart, chart, per_minute
 from engine.ops.web.pages.login import home_of
