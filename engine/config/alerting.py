@@ -1,50 +1,27 @@
 """`alerts.yaml` next to the channel files: which alerts open when, and where they are sent."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
 from engine.config import pem
 from engine.config.model import Frozen, Placed, nearest
-from engine.config.network import is_loopback
+from engine.config.network import encrypted_url
 from engine.config.secret import Secret
 from engine.config.source import AuthoredFile, Looked, look, scan
-from engine.config.text import FilePath, is_host
+from engine.config.text import FilePath
 from engine.errors import ConfigurationError, Problem
 
 FILE: Final = "alerts.yaml"
 _YEAR: Final = 525_600
 
 
-def _hook(text: str) -> str:
-    """Return a webhook's URL; ValueError unless it is https, or http on this machine, and of no reserved address."""
-    try:
-        parts = urlsplit(text)
-        host, _port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ValueError("write a whole https URL, its port at most 65535") from error
-    try:
-        address = ip_address(host)
-    except ValueError:
-        address = None
-    here = is_loopback(host)
-    if parts.scheme != "https" and not (parts.scheme == "http" and here):
-        raise ValueError("write an https URL; http is for this machine only")
-    if not is_host(host) or parts.username is not None or not text.isprintable() or any(mark in text for mark in "# "):
-        raise ValueError("write a whole URL without user, password or fragment; a token goes into `token`")
-    if address is not None and not here and (address.is_link_local or address.is_multicast or address.is_unspecified):
-        raise ValueError("name a server by its own address: no alert is sent to such a one")
-    return text
-
-
 class Webhook(Frozen):
     """Where alerts are sent as JSON, without anything of a patient; redirects are not followed."""
 
-    url: Annotated[str, AfterValidator(_hook)] = Field(
+    url: Annotated[str, AfterValidator(encrypted_url)] = Field(
         description="https URL that takes a POST", examples=["https://alerts.example"]
     )
     token: Secret | None = Field(None, description="sent as a bearer token")

@@ -4,20 +4,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.model import Placed, Step
+from engine.config.sites import FILE as SITES
 from engine.config.source import AuthoredFile, Looked, look, scan
 from engine.errors import ConfigurationError, Problem
 
 Read = Looked[Channel]
 
+# Files of the folder that describe no channel.
+OTHERS: Final = (ALERTS, SITES)
+
 
 def load_channels(folder: Path) -> tuple[Channel, ...]:
-    """Read every `*.yaml` of a folder but `alerts.yaml`, in order of file name.
+    """Read every `*.yaml` of a folder but `alerts.yaml` and `sites.yaml`, in order of file name.
 
     ConfigurationError holds every problem of every file: what a file gets wrong by itself, what two files say of one
     name, port or destination, a folder that is absent or holds no channel, and `.yml` files, which would be overlooked.
@@ -56,7 +60,7 @@ def file_of(folder: Path, channel: str) -> AuthoredFile | None:
 
 def channel_files(folder: Path) -> tuple[Path, ...]:
     """Return the channel files of a folder, in order of name."""
-    return tuple(sorted(path for path in folder.glob("*.yaml") if path.name != ALERTS))
+    return tuple(sorted(path for path in folder.glob("*.yaml") if path.name not in OTHERS))
 
 
 def _files(folder: Path) -> tuple[Sequence[Path], list[Problem]]:

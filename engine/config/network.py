@@ -1,10 +1,13 @@
-"""Addresses of machines: the networks that may come in, and which host only this machine can reach."""
+"""Addresses of machines: networks that may come in, hosts that only this machine can reach, URLs that take a token."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
+
+from engine.config.text import is_host
 
 
 def _network(value: Any) -> Any:
@@ -26,6 +29,27 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def encrypted_url(text: str) -> str:
+    """Return a URL that may be sent a token: https, or http on this machine, at no reserved host; else ValueError."""
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise ValueError("write a whole https URL, its port at most 65535") from error
+    try:
+        address = ip_address(host)
+    except ValueError:
+        address = None
+    here = is_loopback(host)
+    if parts.scheme != "https" and not (parts.scheme == "http" and here):
+        raise ValueError("write an https URL; http is for this machine only")
+    if not is_host(host) or parts.username is not None or not text.isprintable() or any(mark in text for mark in "# "):
+        raise ValueError("write a whole URL without user, password or fragment; a token goes into `token`")
+    if address is not None and not here and (address.is_link_local or address.is_multicast or address.is_unspecified):
+        raise ValueError("name a server by its own address: nothing is sent to such a one")
+    return text
 
 
 def is_allowed(host: str, networks: Iterable[Network]) -> bool:

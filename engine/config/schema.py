@@ -10,13 +10,14 @@ from pydantic import BaseModel
 from engine.config.alerting import Alerting
 from engine.config.channel import Channel
 from engine.config.service import ServiceConfiguration
+from engine.config.sites import Sites
 
 JsonSchema = dict[str, Any]
 
 EDITOR: Final = "# yaml-language-server: $schema="
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 # By the folder of what a schema describes; the schema is in its `schema/NAME.json`.
-CHANNEL_FILES: Final[Mapping[str, type[BaseModel]]] = {"channel": Channel, "alerts": Alerting}
+CHANNEL_FILES: Final[Mapping[str, type[BaseModel]]] = {"channel": Channel, "alerts": Alerting, "sites": Sites}
 SERVICE_FILES: Final[Mapping[str, type[BaseModel]]] = {"interchange": ServiceConfiguration}
 # To the engine every plain scalar is a text, which it reads as its key asks; an editor has read it already.
 _SCALARS: Final[Mapping[str, JsonSchema]] = {

@@ -12,6 +12,7 @@ from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.model import Placed, folded, nearest
 from engine.config.settings import shipped
+from engine.config.sites import Sites, look_at_sites
 from engine.config.source import Looked
 from engine.deliver.interactions import LEFT_OUT
 from engine.errors import ConfigurationError, Problem
@@ -56,6 +57,7 @@ class Configuration:
     mappings: dict[str, CompiledMapping]
     destinations: dict[str, Destination]
     alerting: Alerting
+    sites: Sites
     marks: frozenset[str]
 
 
@@ -91,8 +93,8 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     secrets, certificates, variables of the environment.
     """
     read, found = read_channels(files.channels)
-    alerting = look_at_alerting(files.channels)
-    problems = [*found, *alerting.problems]
+    alerting, sites = look_at_alerting(files.channels), look_at_sites(files.channels)
+    problems = [*found, *alerting.problems, *sites.problems]
     channels = [one.value for one in read if one.value is not None]
     problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
     sources = _sources(files, read, problems)
@@ -104,7 +106,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     if in_force is not None:
         new = {name: one for name, one in sources.items() if marks.get(name) not in in_force}
         problems += _failures(files, new, by_name)
-    looked: tuple[Looked[Any], ...] = (*read, alerting)
+    looked: tuple[Looked[Any], ...] = (*read, alerting, sites)
     problems += [problem for one in looked for problem in one.ask("undecided")]
     if machine:
         problems += [problem for one in looked for problem in lacking(one)]
@@ -112,8 +114,9 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     warnings += _negations(read, sources)
     destinations = {destination.name: destination for channel in channels for destination in channel.destinations}
     whole = None
-    if not problems and alerting.value is not None:
-        whole = Configuration(by_name, mappings, destinations, alerting.value, frozenset(marks.values()))
+    if not problems and alerting.value is not None and sites.value is not None:
+        marked = frozenset(marks.values())
+        whole = Configuration(by_name, mappings, destinations, alerting.value, sites.value, marked)
     sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
     named = frozenset(destinations) if sure else None
     return ExaminedConfiguration(whole, tuple(sorted(set(problems))), warnings, named)

@@ -13,6 +13,7 @@ from engine import fault, telemetry
 from engine.clock import now
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
+from engine.config.sites import Sites
 from engine.database.durable import make_folder
 from engine.deliver.destination import FhirDestination
 from engine.deliver.wire.server import Fence
@@ -63,6 +64,7 @@ class Engine:
         self.listeners = Listeners(journal, self._intake)
         self.alerts = AlertBook(journal)
         self.alerting = Alerting()
+        self.sites = Sites()
         self.now = clock
         self.started_at = clock()
         self.stopping = False
@@ -111,6 +113,7 @@ class Engine:
             await engine.listeners.recall()
             await engine.alerts.recall()
             engine.alerting = configuration.alerting
+            engine.sites = configuration.sites
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
@@ -182,6 +185,7 @@ class Engine:
             await self._end(added)
             raise
         self.alerting = configuration.alerting
+        self.sites = configuration.sites
         self._marks = configuration.marks
         for name, destination in fresh.items():
             if name not in added:

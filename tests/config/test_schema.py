@@ -73,7 +73,7 @@ def test_every_key_is_explained(kind: str) -> None:
     """What an editor shows beside a key is what the table of settings says."""
     named = {"": SCHEMAS[kind], **SCHEMAS[kind]["definitions"]}
     keys = [(name, key, one) for name, node in named.items() for key, one in node.get("properties", {}).items()]
-    assert len(keys) > 15
+    assert len(keys) > 8
     assert [(name, key) for name, key, one in keys if not one.get("description")] == []
     for key, field in MODELS[kind].model_fields.items():
         if field.description:
@@ -132,6 +132,8 @@ SERVICE: Final = (
         pytest.param("channel", AUTH % "{env: A, file: B}", id="secret twice"),
         pytest.param("alerts", "queue_dept: 5\n", id="alert"),
         pytest.param("alerts", "channels: {a: {no_traffic_minutes: never}}\n", id="alert of a channel"),
+        pytest.param("sites", "sites: [{name: a, url: https://a.example}]\n", id="a site without a token"),
+        pytest.param("sites", "sites: [{name: a, url: https://a.example, token: swordfish}]\n", id="token in place"),
         pytest.param("interchange", SERVICE + "test_hook: true\n", id="service key"),
         pytest.param("interchange", SERVICE.replace("{a: {}}", "{a: {history: {keep: 0}}}"), id="history"),
     ],
@@ -153,6 +155,7 @@ def test_what_is_wrong_is_underlined(kind: str, text: str) -> None:
         pytest.param("channel", BASE + "acknowledge: {when: delivered, within_seconds: 2.5}\n", id="long form"),
         pytest.param("channel", AUTH % "{env: A}", id="secret"),
         pytest.param("alerts", "no_traffic_minutes:\nqueue_depth: 5\n", id="alerts"),
+        pytest.param("sites", "sites: [{name: a, url: https://a.example, token: {env: A}}]\n", id="sites"),
         pytest.param("interchange", SERVICE.replace("{a: {}}", "{a: {history: {keep: all}}}"), id="all"),
         pytest.param("interchange", SERVICE.replace("{a: {}}", "{a: {history: {keep: 30}}}"), id="days"),
     ],
@@ -169,6 +172,6 @@ def test_a_command_prints_lists_and_writes_them(tmp_path: Path) -> None:
     assert ran("interchange", "schema").stdout == schema_text(SCHEMAS["interchange"])
     assert "channel\tOne configured feed" in ran("channels", "schema").stdout
     assert ran("channels", "schema", "--out", str(tmp_path / "new")).returncode == 0
-    assert {one.name for one in (tmp_path / "new").iterdir()} == {"channel.json", "alerts.json"}
+    assert {one.name for one in (tmp_path / "new").iterdir()} == {"channel.json", "alerts.json", "sites.json"}
     done = ran("channels", "schema", "channell")
     assert (done.returncode, "did you mean channel?" in done.stderr) == (2, True)

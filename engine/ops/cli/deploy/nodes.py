@@ -14,9 +14,8 @@ import typer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from engine import __version__
-from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
-from engine.config.channels import channel_files, load_channels
+from engine.config.channels import OTHERS, channel_files, load_channels
 from engine.config.network import is_loopback
 from engine.errors import UsageError
 from engine.terminal.options import CHANNELS, Channels, Mappings
@@ -86,9 +85,9 @@ def doubts(channels: Sequence[Channel], *, one_address: bool) -> Iterator[str]:
 
 
 def channel_config(folder: Path) -> tuple[ConfigMapFile, ...]:
-    """Return the channel files of a folder, and its limits for alerts."""
-    alerts = [folder / ALERTS] if (folder / ALERTS).is_file() else []
-    return _bounded(folder, [*channel_files(folder), *alerts])
+    """Return the channel files of a folder, its limits for alerts and its other sites."""
+    others = [folder / name for name in OTHERS if (folder / name).is_file()]
+    return _bounded(folder, [*channel_files(folder), *others])
 
 
 def mapping_config(folder: Path | None) -> tuple[ConfigMapFile, ...]:

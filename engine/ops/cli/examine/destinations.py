@@ -23,8 +23,8 @@ Finding = tuple[CheckStatus, str, str]
 
 
 def secrets(configuration: Configuration) -> Iterator[Check]:
-    """Yield the secrets of channels and alerts that cannot be read, each by the name of its reference."""
-    authored = {**configuration.channels, "alerts": configuration.alerting}
+    """Yield the secrets of channels, alerts and sites that cannot be read, each by the name of its reference."""
+    authored = {**configuration.channels, "alerts": configuration.alerting, "sites": configuration.sites}
     seen: set[Secret] = set()
     for name, model in authored.items():
         for place, secret in _secrets(model, ""):

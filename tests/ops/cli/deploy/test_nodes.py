@@ -273,11 +273,12 @@ def test_the_probes_ask_what_the_pages_answer(site: Path) -> None:
 
 
 def test_the_config_maps_hold_the_files_byte_for_byte(site: Path) -> None:
-    """Channels, limits for alerts and mappings come out of them as they went in, also where a file is no text."""
+    """Channels, alerts, sites and mappings come out of them as they went in, also where a file is no text."""
+    (site / "channels/sites.yaml").write_text("refresh_seconds: 30\n")
     objects = kubernetes(site, "--mappings", "mappings")
     channels = objects["ConfigMap/adt-engine-channels"]["data"]
     assert channels == {file.name: file.read_text() for file in (site / "channels").iterdir()}
-    assert sorted(channels) == ["alerts.yaml", "emergency.yaml", "registration.yaml"]
+    assert sorted(channels) == ["alerts.yaml", "emergency.yaml", "registration.yaml", "sites.yaml"]
     mappings = objects["ConfigMap/adt-engine-mappings"]
     assert mappings["data"] == {"resources__patient.yaml": PATIENT}
     assert mappings["binaryData"] == {"tests__latin1.hl7": "UElEfDF8fDQ3MTF8fE38bGxlcg0="}

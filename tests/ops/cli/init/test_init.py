@@ -67,7 +67,11 @@ def test_the_least_makes_a_file_that_runs(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "wrote channels/lab.yaml\nnext: adt-engine run --channels channels\n"
     assert (tmp_path / "channels/lab.yaml").read_text() == MADE
-    assert {one.name for one in (tmp_path / "channels/schema").iterdir()} == {"channel.json", "alerts.json"}
+    assert {one.name for one in (tmp_path / "channels/schema").iterdir()} == {
+        "channel.json",
+        "alerts.json",
+        "sites.json",
+    }
     assert ran("channels", "check", "--strict", folder=tmp_path).returncode == 0
 
 
