@@ -9,6 +9,7 @@ from engine.config.alerting import Alerting
 from engine.config.channel import Channel
 from engine.config.reference import settings_table
 from engine.config.service import ServiceConfiguration
+from engine.config.sites import Sites
 
 ROOT: Final = Path(__file__).parent.parent
 # The document, the mark around its table, and the model of the file that the table is about.
@@ -16,6 +17,7 @@ TABLES: Final[tuple[tuple[Path, str, type[BaseModel]], ...]] = (
     (ROOT / "channels/README.md", "settings", Channel),
     (ROOT / "engine/interchange/docs/fhir-settings.md", "service settings", ServiceConfiguration),
     (ROOT / "engine/ops/docs/alerts.md", "alert settings", Alerting),
+    (ROOT / "engine/ops/docs/sites.md", "site settings", Sites),
 )
 
 

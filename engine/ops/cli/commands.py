@@ -116,10 +116,10 @@ CHANNELS: Final = {
         "Make a channel file by answering a few questions, or by options that answer them; then check it.",
     ),
     "check": Command(
-        "Check every channel file of a folder, its alerts.yaml and the mappings they name, as a start and a reload do.",
+        "Check all files of a folder of channels and the mappings they name, as a start and a reload do.",
     ),
     "schema": Command(
-        "Print the JSON Schema of channel files or of alerts.yaml, or write both into the folder of your channels.",
+        "Print the JSON Schema of channel files, alerts.yaml or sites.yaml, or write all into your folder of channels.",
     ),
     "list": Command(
         "List channels: of the running engine with their state and counters, else those of a folder of files.",
@@ -166,6 +166,11 @@ ALERTS: Final = {
     ),
     "acknowledge": Command(
         "Acknowledge an alert; this clears one that cannot end by itself, such as a new source.",
+    ),
+}
+SITES: Final = {
+    "list": Command(
+        "Ask every engine of sites.yaml now: state, version, what waits, open alerts; exit 1 if one needs somebody.",
     ),
 }
 JOURNAL: Final = {
@@ -364,6 +369,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "List and acknowledge alerts.",
         "engine.ops.cli.operating.alerts:app",
         ALERTS,
+    ),
+    "sites": Command(
+        "Show the state of several engines.",
+        "engine.ops.cli.operating.sites:app",
+        SITES,
     ),
     "journal": Command(
         "Maintain the journal: stats, verify, backup, restore, copy, prune.",

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from engine.config.sites import Sites
 from engine.database.sqlite import SqliteError
 from engine.errors import AdtEngineError, UnconfirmedOperationError, UsageError
 from engine.journal.read.backlog import backlogs
@@ -22,6 +23,8 @@ from engine.ops.operations.fields import NUMBERED, digits_of
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.patients import MOST_NAMED, NameEntries
 from engine.ops.operations.runner import Operations
+from engine.ops.sites.monitor import SiteMonitor
+from engine.ops.sites.summary import site_views
 from engine.ops.views.segments import Named
 from engine.ops.web.headers import Cookies
 from engine.ops.web.refusal import RefusedRequestError
@@ -102,7 +105,10 @@ KEYS: Final[Mapping[str, str]] = {
     "/help": "e",
     "/audit": "t",
     "/users": "p",
+    "/sites": "i",
 }
+# In the menu only where sites are configured.
+SITES: Final = "/sites"
 
 
 @dataclass(slots=True)
@@ -120,6 +126,7 @@ class WebContext:
     renderer: Renderer = field(default_factory=Renderer)
     searches: Searches = field(default_factory=Searches)
     tally: HeldCounter = field(default_factory=HeldCounter)
+    sites: SiteMonitor = field(default_factory=lambda: SiteMonitor(Sites))
     streams: Counter[str] = field(default_factory=Counter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -213,7 +220,11 @@ class WebCall:
         return sorted(name for name, feed in self.context.engine.feeds.items() if feed.channel.open_to_all)
 
     def _counts(self) -> dict[str, int]:
-        return {"/alerts": len(self.context.engine.alerts.open()), "/lanes": self.held}
+        bad = sum(view.kind == "bad" for view in site_views(self.context.sites.statuses()))
+        return {"/alerts": len(self.context.engine.alerts.open()), "/lanes": self.held, SITES: bad}
+
+    def _is_offered(self, route: Route) -> bool:
+        return bool(route.label) and self.admitted(route) and (route.path != SITES or self.context.sites.is_used)
 
     def _around(self) -> dict[str, object]:
         path = self.request.url.path
@@ -228,7 +239,7 @@ class WebCall:
                 "key": KEYS.get(route.path, ""),
             }
             for route in self.context.routes
-            if route.label and self.admitted(route)
+            if self._is_offered(route)
         ]
         notice = NOTICES.get(self.asked("said"), "")
         may_do = {str(permission): self.may(permission) for permission in Permission}

@@ -12,6 +12,7 @@ from engine.http import server
 from engine.http.connection import ConnectionLimits, ConnectionRefusal
 from engine.ops.access.access import Access
 from engine.ops.operations.runner import Operations
+from engine.ops.sites.monitor import monitored
 from engine.ops.web.app import App
 from engine.ops.web.call import WebContext
 from engine.ops.web.headers import Cookies, secured
@@ -61,7 +62,10 @@ async def pages(
         engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed
     )
     try:
-        async with serving(App(context, where.names, where.allow), where, listening, context.stopping):
+        async with (
+            monitored(lambda: engine.sites) as context.sites,
+            serving(App(context, where.names, where.allow), where, listening, context.stopping),
+        ):
             _log.info("pages listening", address=host, port=port)
             yield
     finally:

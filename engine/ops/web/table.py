@@ -18,6 +18,7 @@ from engine.ops.web.pages import (
     patient,
     playground,
     runs,
+    sites,
     users,
 )
 from engine.ops.web.pages import help as help_pages
@@ -31,6 +32,7 @@ ROUTES: Final = (
     *patient.ROUTES,
     *runs.ROUTES,
     *channels.ROUTES,
+    *sites.ROUTES,
     *playground.ROUTES,
     *help_pages.ROUTES,
     *audit.ROUTES,

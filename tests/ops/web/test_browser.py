@@ -24,6 +24,7 @@ PAGES = (
         "/codes",
         "/duplicates",
         "/alerts",
+        "/sites",
         "/reasons",
         "/playground",
         "/account",

@@ -63,10 +63,11 @@ def check(
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check every channel file of a folder, its alerts.yaml and the mappings they name, as a start and a reload do.
+    """Check all files of a folder of channels and the mappings they name, as a start and a reload do.
 
-    All problems at once, each with file, line and column; exit 2 if there is one. Warnings do not fail without
-    --strict. Run it as the engine's user, where the engine runs; elsewhere with --offline.
+    Channel files, `alerts.yaml` and `sites.yaml`. All problems at once, each with file, line and column; exit 2 if
+    there is one. Warnings do not fail without --strict. Run it as the engine's user, where the engine runs; elsewhere
+    with --offline.
 
     Example: adt-engine channels check --channels channels
     """
@@ -84,11 +85,11 @@ def check(
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(help="channel or alerts; both, if none is given.")] = "",
+    name: Annotated[str, typer.Argument(help="channel, alerts or sites; all, if none is given.")] = "",
     out: SchemaFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the JSON Schema of channel files or of alerts.yaml, or write both into the folder of your channels.
+    """Print the JSON Schema of channel files, alerts.yaml or sites.yaml, or write all into your folder of channels.
 
     An editor with YAML support finds it by the first line of a file, such as
     `# yaml-language-server: $schema=schema/channel.json`.
