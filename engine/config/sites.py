@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -47,7 +47,6 @@ class SiteSettings(Frozen):
 class Sites(Frozen):
     """Other engines, asked by their HTTP APIs; nothing is changed there."""
 
-    handbook: ClassVar[str] = "adt-engine help sites"
     sites: tuple[SiteSettings, ...] = Field((), max_length=MOST_SITES, description="the engines, at most 50")
     refresh_seconds: float = Field(15, ge=5, le=3600, description="time from one question to a site to the next")
     timeout_seconds: float = Field(10, gt=0, le=60, description="longest wait for all that one site is asked")

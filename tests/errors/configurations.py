@@ -20,6 +20,7 @@ from engine.config.channels import read_channels
 from engine.config.destination import NOWHERE
 from engine.config.samples import EXPECTED, load_samples
 from engine.config.service import ServiceConfiguration, reread
+from engine.config.sites import look_at_sites
 from engine.config.source import Looked, look, parse, scan, scan_text, validate
 from engine.errors import Problem
 from engine.pipeline.configuration import Files, examine, lacking
@@ -32,6 +33,7 @@ from tests.config import (
     test_every_value,
     test_laboratories,
     test_reload,
+    test_sites,
 )
 from tests.errors.mappings import refused
 from tests.errors.shipped import write
@@ -178,6 +180,7 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
     with patch.dict(os.environ, {"ADT_ENGINE_TEST_SECRET": SECRET}):
         yield from _told_of_channels(folder / "channels")
         yield from _told_of_alerts(folder / "alerts")
+        yield from _told_of_sites(folder / "sites")
         yield from _told_of_services(folder / "services")
         yield from _told_of_files(folder / "files")
         yield from _told_of_samples(folder / "samples")
@@ -232,6 +235,16 @@ def _told_of_alerts(folder: Path) -> Iterator[Told]:
         own = write(folder / row, {FILE: text})
         looked = look_at_alerting(own)
         yield from told(row, own, looked.problems + _asked([looked]))
+
+
+def _told_of_sites(folder: Path) -> Iterator[Told]:
+    (mark,) = test_sites.test_a_token_goes_to_no_other_address.pytestmark
+    texts = [f"sites: [{{name: North, url: '{url}', token: {{env: NORTH}}}}]" for url in mark.args[1]]
+    texts += [row[0] for row in rows_of(test_sites.test_a_mistake_is_named_with_its_place)]
+    for number, text in enumerate([*texts, "a: ["]):
+        own = write(folder / str(number), {"sites.yaml": text})
+        looked = look_at_sites(own)
+        yield from told(f"sites {number}", own, looked.problems + _asked([looked]))
 
 
 def _told_of_services(folder: Path) -> Iterator[Told]:
