@@ -15,15 +15,15 @@ from pydantic import ValidationError
 from engine.config.sites import SiteSettings
 from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.errors import AdtEngineError, DeliveryError
-from engine.ops.operations.alerts import AlertView, ListAlerts, Severity
+from engine.ops.operations.alerts import AlertView, ListAlerts
 from engine.ops.operations.channels import ChannelView, ListChannels
 from engine.ops.operations.destinations import DestinationView, ListDestinations
 from engine.ops.operations.messages import CountMessages
 from engine.ops.operations.operation import AnyOperation
 from engine.ops.views.answer import Answer
 from engine.ops.views.counts import Counts
+from engine.ops.views.incident import CAUSES, SILENT, Severity, sentence_of
 from engine.ops.web.api.openapi import ROOT, TABLE
-from engine.ops.web.strip import CAUSES, SILENT
 
 MOST_BYTES: Final = 2 * 1024 * 1024
 MOST_ALERTS: Final = 1_000
@@ -42,8 +42,8 @@ DESTINATION: Final[Mapping[str, object]] = {
     "lacks": (),
 }  # fmt: skip
 ALERT: Final[Mapping[str, object]] = {
-    "id": 0, "detail": "", "cleared_at": None, "acknowledged_at": None, "acknowledged_by": "", "contact": "",
-    "meaning": "", "can_wait": False, "severity": Severity.URGENT, "next_step": "",
+    "id": 0, "sentence": "", "detail": "", "cleared_at": None, "acknowledged_at": None, "acknowledged_by": "",
+    "contact": "", "meaning": "", "can_wait": False, "severity": Severity.URGENT, "next_step": "",
 }  # fmt: skip
 COUNTS: Final[Mapping[str, object]] = {
     "entries": 0, "last": 0, "at_door": {}, "deliveries": {}, "oldest_unfinished_at": None, "settled": {}, "rules": {},
@@ -168,7 +168,8 @@ class _Questions:
         channels = await self._list(ListChannels, ChannelView, CHANNEL)
         counts = await self._counts()
         destinations = await self._list(ListDestinations, DestinationView, DESTINATION)
-        alerts = await self._list(ListAlerts, AlertView, ALERT, f"?limit={MOST_ALERTS}")
+        alerts = _in_words(await self._list(ListAlerts, AlertView, ALERT, f"?limit={MOST_ALERTS}"))
+        self._lacks -= {"sentence"}
         if all(part is None for part in (channels, counts, destinations, alerts)):
             cause = f"it has no API of an engine ({'; '.join(self._missing)})"
             raise _SiteError(SiteFault("no-api", "is not understood", cause, "correct `url`: is it an adt-engine?"))
@@ -244,6 +245,14 @@ class _Questions:
     def _masked(self, body: bytes) -> bytes:
         """Return an answer without our token, whoever wrote it there."""
         return body.replace(self._token.encode(), MASK.encode())
+
+
+def _in_words(alerts: tuple[AlertView, ...] | None) -> tuple[AlertView, ...] | None:
+    """Return alerts with a sentence each, also of an engine that does not make one."""
+    return alerts and tuple(
+        one.model_copy(update={"sentence": one.sentence or sentence_of(one.kind, one.subject, one.detail)})
+        for one in alerts
+    )
 
 
 def _listed(value: object) -> list[object]:

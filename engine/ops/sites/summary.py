@@ -1,18 +1,18 @@
 """Sites as they are shown, on the page and in the terminal: the strip and the alerts of each, the gravest first."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
 from engine import __version__
-from engine.ops.operations.alerts import AlertView, Severity
+from engine.ops.operations.alerts import AlertView
+from engine.ops.operations.status import Health, Stage, status_of
 from engine.ops.sites.asking import SiteAnswer, SiteFault
 from engine.ops.sites.monitor import SiteStatus
 from engine.ops.views.counts import Counts
-from engine.ops.web.strip import Box, severity, strip
+from engine.ops.views.incident import GRAVITY, Severity
 
-GRAVITY: Final = {"bad": 0, "warn": 1, "info": 2}
 # The gravest first; `off` is a site that was not asked yet.
 KINDS: Final = ("bad", "warn", "off", "good")
 MOST_SHOWN: Final = 20
@@ -37,7 +37,7 @@ class SiteView:
     since: datetime | None
     answered_at: datetime | None
     version: str
-    boxes: tuple[Box, ...]
+    stages: tuple[Stage, ...]
     alerts: tuple[AlertView, ...]
     more: int
     missing: tuple[str, ...]
@@ -69,45 +69,54 @@ def worst_of(views: Sequence[SiteView]) -> str:
 def site_view(status: SiteStatus) -> SiteView:
     """Return one site as it is shown."""
     site, answer = status.settings, status.answer or SiteAnswer()
-    boxes = () if status.answer is None or answer.fault is not None else _boxes(site.url, answer)
+    stages = () if status.answer is None or answer.fault is not None else _stages(answer)
     alerts = sorted(
-        answer.alerts or (), key=lambda one: (bool(one.acknowledged_at), GRAVITY[severity(one)], one.opened_at)
+        answer.alerts or (), key=lambda one: (bool(one.acknowledged_at), GRAVITY[one.severity], one.opened_at)
     )
     return SiteView(
         name=site.name,
         url=site.url,
-        kind=_kind(status, boxes, alerts),
+        kind=_kind(status, stages, alerts),
         fault=answer.fault,
         since=status.since,
         answered_at=status.answered_at,
         version=answer.version,
-        boxes=boxes,
+        stages=stages,
         alerts=tuple(alerts[:MOST_SHOWN]),
         more=len(alerts[MOST_SHOWN:]),
         missing=answer.missing,
     )
 
 
-def _boxes(url: str, answer: SiteAnswer) -> tuple[Box, ...]:
-    """Return the strip without the senders; what was not said is a box that says so. Links lead to that engine."""
-    found = strip(answer.channels or (), answer.counts or NOTHING, answer.destinations or (), answer.alerts or ())
-    _, channels, waiting, *destinations = found
-    if answer.channels is None:
-        channels = Box("Channels", channels.href, "off", NOT_KNOWN, ())
+def _stages(answer: SiteAnswer) -> tuple[Stage, ...]:
+    """Return the stages without the senders; of what was not said there is one that says so."""
+    found = status_of(answer.channels or (), answer.counts or NOTHING, answer.destinations or (), answer.alerts or ())
+    _, channels, waiting, *destinations = found.stages
     if answer.counts is None:
-        waiting = Box("Waiting", waiting.href, "off", NOT_KNOWN, ())
-        channels = replace(channels, lines=channels.lines[1:])
+        waiting = _not_known("waiting", "Waiting")
+        channels = channels.model_copy(update={"lines": channels.lines[1:]})
+    if answer.channels is None:
+        channels = _not_known("channels", "Channels")
     if answer.destinations is None:
-        destinations = [Box("Destinations", "/channels", "off", NOT_KNOWN, ())]
-    return tuple(replace(box, href=url + box.href) for box in (channels, waiting, *destinations))
+        destinations = [_not_known("destination", "Destinations")]
+    return channels, waiting, *destinations
 
 
-def _kind(status: SiteStatus, boxes: Iterable[Box], alerts: Iterable[AlertView]) -> str:
+def _not_known(place: str, name: str) -> Stage:
+    return Stage(place=place, name=name, health=Health.OFF, state=NOT_KNOWN, lines=())
+
+
+def page_of(url: str, stage: Stage) -> str:
+    """Return the page of an engine at an address on which more is said of a stage."""
+    return url + ("/lanes" if stage.place == "waiting" else "/channels")
+
+
+def _kind(status: SiteStatus, stages: Iterable[Stage], alerts: Iterable[AlertView]) -> str:
     answer = status.answer
     if answer is None:
         return "off"
     fresh = {one.severity for one in alerts if not one.acknowledged_at}
-    kinds = {box.kind for box in boxes}
+    kinds = {stage.health for stage in stages}
     if answer.fault is not None or "bad" in kinds or Severity.URGENT in fresh:
         return "bad"
     return "warn" if "warn" in kinds or Severity.TO_DECIDE in fresh or answer.missing else "good"
@@ -123,22 +132,21 @@ def site_json(view: SiteView) -> dict[str, object]:
         "fault": None if view.fault is None else asdict(view.fault),
         "version": view.version,
         "version_differs": view.differs,
-        "strip": [_box_json(box) for box in view.boxes],
+        "strip": [_stage_json(view.url, stage) for stage in view.stages],
         "alerts": [one.model_dump(mode="json") for one in view.alerts],
         "more_alerts": view.more,
         "missing": list(view.missing),
     }
 
 
-def _box_json(box: Box) -> dict[str, object]:
-    one = box.destination
+def _stage_json(url: str, stage: Stage) -> dict[str, object]:
+    one = stage.destination
     return {
-        "name": box.name,
-        "url": box.href,
-        "kind": box.kind,
-        "state": box.state,
-        "cause": box.cause,
-        "since": one.since if one is not None and box.does else None,
-        "next_try_at": one.next_try_at if one is not None and box.does else None,
-        "lines": list(box.lines),
+        "name": stage.name,
+        "url": page_of(url, stage),
+        "kind": stage.health,
+        "state": stage.state,
+        "since": one.since if one is not None and one.state != "ready" else None,
+        "next_try_at": one.next_try_at if one is not None else None,
+        "lines": list(stage.lines),
     }

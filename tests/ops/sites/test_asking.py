@@ -13,7 +13,7 @@ from engine.config.secret import Secret
 from engine.config.sites import SiteSettings
 from engine.ops.sites.asking import SiteAnswer, ask
 from engine.ops.sites.monitor import SiteStatus
-from engine.ops.sites.summary import SiteView, site_json, site_view
+from engine.ops.sites.summary import SiteView, page_of, site_json, site_view
 from tests.flow.rig import free_port
 from tests.ops.sites.scripted import CHANNEL, COUNTS, DESTINATION, NOON, TOKEN, VARIABLE, Scripted, alert, scripted
 
@@ -34,13 +34,13 @@ async def test_all_that_an_engine_says_is_read(north: Scripted) -> None:
     """Version, channels, counts, destinations and alerts; links lead to that engine's pages."""
     view = await shown(north)
     assert (view.kind, view.fault, view.version, view.differs, view.missing) == ("bad", None, "0.9.0", True, ())
-    channels, waiting, cdis = view.boxes
+    channels, waiting, cdis = view.stages
     assert (channels.state, channels.lines) == ("1 of 1 listening", ("9 in the last hour", "1 refused"))
-    assert (waiting.state, waiting.href) == ("421 waiting", f"{north.url}/lanes")
-    assert (cdis.name, cdis.does, cdis.cause) == ("cdis", "does not answer", "connection refused")
+    assert (waiting.state, page_of(view.url, waiting)) == ("421 waiting", f"{north.url}/lanes")
+    assert (cdis.name, cdis.state) == ("cdis", "does not answer: connection refused")
     assert cdis.destination is not None
     assert cdis.destination.since == NOON
-    assert [one.kind for one in view.alerts] == ["destination-down"]
+    assert [(one.kind, one.sentence) for one in view.alerts] == [("destination-down", "cdis does not answer.")]
 
 
 async def test_only_reads_without_patients_are_asked_for(north: Scripted) -> None:
@@ -141,9 +141,9 @@ async def test_what_an_engine_lacks_is_said_and_the_rest_is_shown(
     assert list(view.missing) == missing
     assert view.kind == ("warn" if missing else "good")
     assert view.fault is None
-    for box, path in zip(view.boxes, ("/channels", "/messages/counts", "/destinations"), strict=True):
+    for stage, path in zip(view.stages, ("/channels", "/messages/counts", "/destinations"), strict=True):
         known = not any(line.startswith(path[1:].replace("/", ".")) for line in missing)
-        assert (box.state != "not known") is known
+        assert (stage.state != "not known") is known
     assert orjson.dumps(site_json(view))
 
 

@@ -10,7 +10,6 @@ from engine.config.sites import FILE, Sites, look_at_sites
 from engine.errors import ConfigurationError, UsageError
 from engine.ops.sites.monitor import SiteMonitor
 from engine.ops.sites.summary import SiteView, site_json, site_views, worst_of
-from engine.ops.web.strip import Box
 from engine.terminal.options import CHANNELS, AsJson, Channels
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, remark, table, utc
 
@@ -68,8 +67,7 @@ def _print(views: Sequence[SiteView]) -> None:
     for view in views:
         for alert in view.alerts:
             by = f", {alert.acknowledged_by} has it" if alert.acknowledged_at else ""
-            what = f"{alert.severity}: {alert.kind} {alert.subject}, since {utc(alert.opened_at)} UTC{by}"
-            remark(f"{view.name}: {what}{f': {alert.detail}' if alert.detail else ''}")
+            remark(f"{view.name}: {alert.severity}: {alert.sentence} Since {utc(alert.opened_at)} UTC{by}")
         for line in view.missing:
             remark(f"{view.name}: not known: {line}")
         if view.fault is not None:
@@ -77,20 +75,10 @@ def _print(views: Sequence[SiteView]) -> None:
 
 
 def _row(view: SiteView) -> tuple[object, ...]:
-    channels, waiting, *destinations = (box.state for box in view.boxes) if view.boxes else ("", "")
-    names = [
-        f"{box.name} {box.state}" if box.destination is not None else state
-        for box, state in zip(view.boxes[2:], destinations, strict=True)
-    ]
-    causes = [view.fault.cause] if view.fault is not None else list(map(_cause, view.boxes))
+    channels, waiting = (stage.state for stage in view.stages[:2]) if view.stages else ("", "")
+    destinations = (f"{stage.name} {stage.state}" if stage.destination else stage.state for stage in view.stages[2:])
     version = f"{view.version} (other)" if view.differs else view.version
     state = cell(view.state, STYLES[view.kind])
     count = len(view.alerts) + view.more
-    return view.name, state, version, channels, waiting, "; ".join(names), count, "; ".join(filter(None, causes))
-
-
-def _cause(box: Box) -> str:
-    if not box.cause or box.destination is None:
-        return ""
-    since = f", since {utc(box.destination.since)} UTC" if box.destination.since else ""
-    return f"{box.name}: {box.cause}{since}"
+    cause = view.fault.cause if view.fault is not None else ""
+    return view.name, state, version, channels, waiting, "; ".join(destinations), count, cause
