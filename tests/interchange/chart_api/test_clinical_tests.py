@@ -59,6 +59,27 @@ def test_a_report_that_says_little(service: Running) -> None:
     assert [one["interpretation"]["code"] for one in item["observations"]] == ["H", "N"]
 
 
+def test_words_categories_and_units_of_the_author(service: Running) -> None:
+    """The author's words where they are not the display, categories, and the UCUM code of a unit."""
+    patient = service.create()["id"]
+    code = {**concept("6690-2", "Leukocytes [#/volume] in Blood"), "text": "White cells"}
+    category = {"category": [concept("laboratory", "Laboratory", "urn:x")]}
+    quantity = {"value": 7, "unit": "K/uL", "system": "http://unitsofmeasure.org", "code": "10*3/uL"}
+    result = put(service, "Observation", patient, code=code, valueQuantity=quantity, **category)
+    same = {**quantity, "unit": "10*3/uL"}
+    other = put(service, "Observation", patient, code={"text": "Cells"}, valueQuantity=same)
+    put(service, "DiagnosticReport", patient, code=code, result=[to(result), to(other)], **category)
+    [item] = items(service, f"patients/{patient}/clinical-tests")
+    named = {"code": "laboratory", "codeSystem": "urn:x", "display": "Laboratory"}
+    first, second = item["observations"]
+    for part in (item, first):
+        assert part["categories"] == [named]
+    assert item["test"]["text"] == first["text"] == "White cells"
+    assert (first["unit"], first["unitCode"]) == ("K/uL", "10*3/uL")
+    assert (second["unit"], second["unitCode"]) == ("10*3/uL", "10*3/uL")
+    assert {"text", "categories"}.isdisjoint(second)
+
+
 def test_newest_first_a_part_at_a_time(service: Running) -> None:
     """C-535: newest first, what is undated last; `limit` and `offset` lead through all, once each."""
     patient = service.create()["id"]

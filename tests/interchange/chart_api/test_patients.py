@@ -64,6 +64,7 @@ def test_found(service: Running) -> None:
     assert part["items"][0] == {
         "id": ids[1],
         "name": "Ben Okonkwo",
+        "names": [{"family": "Okonkwo", "given": ["Ben"]}],
         "birthDate": "1980-02-02",
         "gender": "female",
         "externalMrns": [{"system": MRN, "value": "found-2"}],
@@ -71,9 +72,21 @@ def test_found(service: Running) -> None:
     }
 
 
+def test_sorted_by_name(service: Running) -> None:
+    """`sort=name`: by family name, given name and birth date, over all pages; without it in order of creation."""
+    family = f"Adeyemi{service.create()['id'][:6]}"
+    people = (("Zoe", "1970-01-01"), ("Ada", "1990-05-05"), ("Ada", "1950-05-05"))
+    made = [service.create(name=[{"family": family, "given": [who]}], birthDate=day)["id"] for who, day in people]
+    assert [item["id"] for item in items(service, f"patients?name={family}")] == made
+    ordered = [made[2], made[1], made[0]]
+    assert [item["id"] for item in items(service, f"patients?name={family}&sort=name")] == ordered
+    assert [item["id"] for item in items(service, f"patients?name={family}&sort=name&offset=1")] == ordered[1:]
+
+
 @pytest.mark.parametrize(
     ("query", "code"),
     [
+        ("sort=family", "invalid"),
         ("_id=1", "not-supported"),
         ("_include=Patient:link", "not-supported"),
         ("_sort=family", "not-supported"),

@@ -8,7 +8,16 @@ from engine.interchange.clinical.ccda.quantities import shown_range
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.orders.laboratory.order import requester_of
 from engine.interchange.orders.order import NAME as ORDER
-from engine.interchange.web.chart.coded import CODED, CONCEPT, INTERPRETATION, PROVIDER, provider, status, value_of
+from engine.interchange.web.chart.coded import (
+    CODED,
+    CONCEPT,
+    INTERPRETATION,
+    PROVIDER,
+    provider,
+    status,
+    unit_code_of,
+    value_of,
+)
 from engine.interchange.web.chart.field import (
     TEXT,
     ChartField,
@@ -39,8 +48,10 @@ MEASURED: Final = (
     ChartField("code", TEXT, lambda resource, reader: _coded(resource, reader, 0)),
     ChartField("codeSystem", TEXT, lambda resource, reader: _coded(resource, reader, 1)),
     ChartField("display", TEXT, lambda resource, reader: _coded(resource, reader, 2)),
+    ChartField("text", TEXT, lambda resource, reader: _coded(resource, reader, 3)),
     ChartField("value", TEXT, lambda resource, _: value_of(resource)[0]),
     ChartField("unit", TEXT, lambda resource, _: value_of(resource)[1]),
+    ChartField("unitCode", TEXT, lambda resource, _: unit_code_of(resource)),
     one("interpretation", INTERPRETATION, "interpretation"),
     ChartField("referenceRange", TEXT, _range),
     one("absentReason", CONCEPT, "dataAbsentReason"),
@@ -48,7 +59,13 @@ MEASURED: Final = (
 COMPONENT: Final = ObjectShape("Component", MEASURED)
 OBSERVATION: Final = ObjectShape(
     "Observation",
-    (*MEASURED, status(), moment("effective", "effective", "issued"), several("components", COMPONENT, "component")),
+    (
+        *MEASURED,
+        several("categories", CONCEPT, "category"),
+        status(),
+        moment("effective", "effective", "issued"),
+        several("components", COMPONENT, "component"),
+    ),
 )
 
 
@@ -111,6 +128,7 @@ TEST: Final = ObjectShape(
     "ClinicalTest",
     (
         one("test", CONCEPT, "code"),
+        several("categories", CONCEPT, "category"),
         status(),
         moment("effective", "effective", "issued"),
         ChartField("interpretation", INTERPRETATION.link, _meaning),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.ccda.people import shown_name
 from engine.interchange.clinical.ccda.quantities import number, shown_quantity, shown_range
+from engine.interchange.clinical.terms import LOINC, UCUM
 from engine.interchange.orders.laboratory.message.datatypes import name_of, npi_of
 from engine.interchange.web.chart.field import (
     TEXT,
@@ -17,8 +18,6 @@ from engine.interchange.web.chart.field import (
     listed,
     text,
 )
-
-LOINC: Final = "http://loinc.org"
 
 
 def coding_of(concept: Any) -> JsonObject:
@@ -37,10 +36,17 @@ def display_of(concept: Any) -> str:
     return str(own or coding_of(held).get("code", ""))
 
 
+def text_of(concept: Any) -> str:
+    """Return the text of a concept where it is not its display: the words of the author; '' for none."""
+    text = str(concept.get("text", "")) if isinstance(concept, dict) else ""
+    return "" if text == display_of(concept) else text
+
+
 CODED: Final = (
     ChartField("code", TEXT, lambda concept, _: coding_of(concept).get("code")),
     ChartField("codeSystem", TEXT, lambda concept, _: coding_of(concept).get("system")),
     ChartField("display", TEXT, lambda concept, _: display_of(concept)),
+    ChartField("text", TEXT, lambda concept, _: text_of(concept)),
 )
 CONCEPT: Final = ObjectShape("Concept", CODED)
 # Of an interpretation only the code is shown: it has one system.
@@ -99,6 +105,12 @@ def value_of(holder: Resource, stem: str = "value") -> tuple[str, str]:
         quantity = f"{value.get('comparator', '')}{number(value['value'])}" if "value" in value else ""
         return quantity, str(value.get("unit") or value.get("code") or "") if quantity else ""
     return (VALUES[kind](value) if kind in VALUES else ""), ""
+
+
+def unit_code_of(holder: Resource) -> str:
+    """Return the UCUM code of a quantity's unit; '' for none."""
+    quantity = holder.get("valueQuantity", {})
+    return str(quantity.get("code", "")) if quantity.get("system") == UCUM and "value" in quantity else ""
 
 
 def _ratio(value: JsonObject) -> str:

@@ -6,7 +6,18 @@ from engine.fhir.json import JsonObject
 from engine.interchange.web.chart.category import CATEGORIES, PARTS, ChartCategory
 from engine.interchange.web.chart.field import TEXT, ObjectShape, many
 from engine.interchange.web.chart.items import CHANNEL
-from engine.interchange.web.chart.operation import FARTHEST, JSON, LIMIT, MOST, OFFSET, PATIENTS, SEARCHED, USUAL
+from engine.interchange.web.chart.operation import (
+    FARTHEST,
+    JSON,
+    LIMIT,
+    MOST,
+    OFFSET,
+    PATIENTS,
+    SEARCHED,
+    SORT,
+    SORTED,
+    USUAL,
+)
 from engine.interchange.web.chart.origin import RecordOrigin
 from engine.interchange.web.chart.people import FOUND, PATIENT
 
@@ -89,7 +100,8 @@ def _part() -> list[JsonObject]:
 
 
 def _searching() -> list[JsonObject]:
-    return [*(_query(name, about, {**TEXT, "minLength": 1}) for name, about in SEARCHED.items()), *_part()]
+    order = _query(SORT, "Their order; of creation unless it is given", {**TEXT, "enum": list(SORTED)})
+    return [*(_query(name, about, {**TEXT, "minLength": 1}) for name, about in SEARCHED.items()), order, *_part()]
 
 
 def _query(name: str, about: str, schema: JsonObject) -> JsonObject:

@@ -1,7 +1,7 @@
 """The Chart API: its addresses and parameters; patients found, a patient's demographics, and a category as a list."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -42,6 +42,9 @@ SEARCHED: Final = {
     "phone": "A telephone number",
     "email": "An e-mail address",
 }
+# The order of patients found, and the keys of FHIR's search for it.
+SORT: Final = "sort"
+SORTED: Final = {"name": "family,given,birthdate"}
 
 
 def take_part(query: Pairs) -> tuple[RowRange, Pairs]:
@@ -57,11 +60,20 @@ def take_part(query: Pairs) -> tuple[RowRange, Pairs]:
 
 def as_search(query: Pairs) -> Pairs:
     """Return a query for patients as a FHIR query; RefusedError (400) for a parameter that is not supported."""
-    part, criteria = take_part(query)
+    part, rest = take_part(query)
+    criteria = tuple(pair for pair in rest if pair[0] != SORT)
     for name, _ in criteria:
         if name not in SEARCHED:
             raise unsupported(name)
-    return (*criteria, ("_count", str(part.limit)), ("_offset", str(part.offset)))
+    return (*criteria, *_order(dict(rest)), ("_count", str(part.limit)), ("_offset", str(part.offset)))
+
+
+def _order(given: Mapping[str, str]) -> Pairs:
+    if SORT not in given:
+        return ()
+    if given[SORT] not in SORTED:
+        raise refuse(Category.BAD_VALUE, f"{SORT} is one of {', '.join(SORTED)}.", location=f"http.{SORT}")
+    return (("_sort", SORTED[given[SORT]]),)
 
 
 def _whole(text: str, name: str, least: int, most: int) -> int:
@@ -158,7 +170,6 @@ def _reader_of(
 
 CHART: Final = "chart"
 PATIENTS: Final = "patients"
-ONE: Final = (RequiredAccess.READ, RoleRule.CHART)
 R4: Final = (FhirVersion.R4,)
 
 # Needs the same rights as FHIR's search of Patient.
@@ -172,8 +183,17 @@ SEARCH: Final = Interaction(
     find_patients,
     versions=R4,
 )
+# Needs what FHIR's read of Patient needs.
 READ: Final = Interaction(
-    "Patient", "read", InteractionLevel.INSTANCE, "GET", *ONE, read_patient, versions=R4, also=frozenset({PATIENT360})
+    "Patient",
+    "read",
+    InteractionLevel.INSTANCE,
+    "GET",
+    RequiredAccess.READ,
+    RoleRule.PATIENT,
+    read_patient,
+    versions=R4,
+    also=frozenset({PATIENT360}),
 )
 
 
@@ -188,7 +208,16 @@ def _listing(category: ChartCategory) -> Interaction:
     """Return the interaction of a category: it needs the right to read the whole chart."""
     run = partial(list_items, category)
     return Interaction(
-        category.type, CHART, InteractionLevel.INSTANCE, "GET", *ONE, run, category.path, R4, flags=SCOPES
+        category.type,
+        CHART,
+        InteractionLevel.INSTANCE,
+        "GET",
+        RequiredAccess.READ,
+        RoleRule.CHART,
+        run,
+        category.path,
+        R4,
+        flags=SCOPES,
     )
 
 

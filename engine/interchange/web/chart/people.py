@@ -72,6 +72,7 @@ def _said(name: str) -> ChartField:
 
 BRIEF: Final = (
     ChartField("name", TEXT, lambda patient, _: person_name(patient)),
+    several("names", NAME, "name"),
     moment("birthDate", "birthDate"),
     text("gender"),
     ChartField("externalMrns", many(NUMBER.link), _record_numbers),
@@ -83,7 +84,6 @@ PATIENT: Final = ObjectShape(
     "Patient",
     (
         *BRIEF,
-        several("names", NAME, "name"),
         moment("deceasedAt", "deceased"),
         several("contacts", CONTACT, "telecom"),
         several("addresses", ADDRESS, "address"),
