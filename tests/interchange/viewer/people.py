@@ -20,6 +20,7 @@ BROWSERS: list[httpx.Client] = []
 PEOPLE = {
     **USERS,
     "clerk": User(tenant="riverbend", role=Role.ADMINISTRATIVE, password_hash=HASH),
+    "robot": User(tenant="riverbend", role=Role.SYSTEM_INTEGRATION, password_hash=HASH),
 }
 
 

@@ -14,7 +14,7 @@ from engine.interchange.orders.compendium.load import load
 from tests.chromium import CHROMIUM, chromium
 from tests.interchange.browser import PASSWORD
 from tests.interchange.chart import put, to
-from tests.interchange.chart_api.charts import lipids
+from tests.interchange.chart_api.charts import concept, lipids
 from tests.interchange.kit import Inside, record_number
 from tests.interchange.viewer.people import pages
 from tests.interchange.viewer.test_ordering import SAMPLE
@@ -25,7 +25,7 @@ document.addEventListener('securitypolicyviolation', event => window.violations.
   event.violatedDirective + ' ' + event.blockedURI));
 """
 TOO_WIDE = """
-[...document.querySelectorAll('body, main, .card, .banner, .tabs')]
+[...document.querySelectorAll('body, main, .card, .banner, .page, .tabs')]
   .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.className + ': ' + one.textContent.slice(0, 60))
 """
 TABS = ("Summary", "Results", "Visits", "Documents", "Orders")
@@ -44,9 +44,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
         patient = found.create(name=[{"family": long, "given": ["Marisol"]}], identifier=[record_number("chromium-1")])[
             "id"
         ]
-        for day, value in (("2025-01-01", 180), ("2025-02-01", 190)):
-            lipids(found, patient, day, value)
+        for day in range(1, 13):
+            lipids(found, patient, f"2025-01-{day:02}", 180 + day)
         put(found, "AllergyIntolerance", patient, code={"text": "x" * 90}, criticality="high")
+        put(found, "Condition", patient, code=concept("195967001", "Asthma (disorder)", "http://snomed.info/sct"))
         put(found, "Encounter", patient, period={"start": "2025-07-01"}, reasonCode=[{"text": "y" * 90}])
         text = {"contentType": "text/plain", "data": b64encode(b"z" * 300).decode(), "title": "Letter"}
         content = [{"attachment": one} for one in (text, {"contentType": "image/png", "data": PNG})]
@@ -113,6 +114,84 @@ async def test_from_the_sign_in_to_the_chart(browser: Browser, site: Inside, opt
     await page.get_by_role("button", name="Sign out").click()
     await expect(page.get_by_role("link", name="Sign in")).to_be_visible()
     assert faults == []
+    await context.close()
+
+
+async def signed_in(page: Page, site: Inside, number: str = "chromium-1") -> str:
+    """Sign in, find the patient, and return the address of the chart."""
+    await page.goto(f"{site.url}/chart/sign-in")
+    await page.get_by_label("User name").fill("dr.osei")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Sign in and allow").click()
+    await page.get_by_label("Record number").fill(number)
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_role("link", name="Wolfeschlegel").click()
+    return page.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_the_flowsheet(browser: Browser, site: Inside, width: int, scheme: Any) -> None:
+    """It scrolls in a region of its own, reached by the keyboard, and the tests stay in sight."""
+    options: dict[str, Any] = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    context = await browser.new_context(**options)
+    await context.add_init_script(VIOLATIONS)
+    page = await context.new_page()
+    await page.goto(f"{await signed_in(page, site)}/results?test=lipid")
+    await expect(page.get_by_role("status")).to_contain_text("12 of 12 reports match: test lipid")
+    await expect(page.get_by_role("navigation", name="Pages of times")).to_contain_text("Times 1 to 8 of 12")
+    await _fits(page, options)
+    region = page.get_by_role("region", name="Flowsheet")
+    await region.focus()
+    await region.evaluate("region => region.scrollTo(150, 0)")
+    tests = region.get_by_role("rowheader", name="Cholesterol")
+    seen, frame = await tests.bounding_box(), await region.bounding_box()
+    assert seen is not None
+    assert frame is not None
+    assert abs(seen["x"] - frame["x"]) < 2
+    await page.get_by_role("link", name="Older times").click()
+    await expect(page.get_by_role("navigation", name="Pages of times")).to_contain_text("Times 9 to 12 of 12")
+    await context.close()
+
+
+async def test_a_code_by_the_keyboard(browser: Browser, site: Inside) -> None:
+    """The full name and the code of a problem open by Enter on its name."""
+    page = await (await browser.new_context()).new_page()
+    await signed_in(page, site)
+    problem = page.get_by_role("region", name="Problems").locator("summary")
+    detail = page.get_by_text("Asthma (disorder) · SNOMED CT 195967001")
+    await expect(detail).to_be_hidden()
+    await problem.focus()
+    await page.keyboard.press("Enter")
+    await expect(detail).to_be_visible()
+    await page.context.close()
+
+
+@pytest.mark.parametrize("tab", ["", "results", "visits", "documents", "orders"])
+async def test_on_paper(browser: Browser, site: Inside, tab: str) -> None:
+    """Paper has who, born when, the MRN and the time of printing, no navigation, and nothing that is cut off."""
+    options: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"}
+    context = await browser.new_context(**options)
+    await context.add_init_script(VIOLATIONS)
+    page = await context.new_page()
+    await page.goto(f"{await signed_in(page, site)}/{tab}".rstrip("/"))
+    for name in ("", "Print"):
+        if name:
+            await page.get_by_role("link", name=name, exact=True).click()
+            await _fits(page, options)
+        await page.emulate_media(media="print")
+        banner = page.get_by_role("region", name="Patient")
+        for part in ("Wolfeschlegel", "born 1984-02-29", "chromium-1", "printed", "by Ama Osei"):
+            await expect(banner).to_contain_text(part)
+        await expect(banner.get_by_text("printed")).to_be_visible()
+        await expect(banner).to_have_css("display", "table-header-group")  # repeated on each sheet
+        for hidden in ("header.top", "nav.tabs", "form", ".screen", ".codes"):
+            for one in await page.locator(hidden).all():
+                await expect(one).to_be_hidden()
+        assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        await page.emulate_media(media="screen")
+    await page.get_by_role("link", name="Back to the chart").click()
+    await expect(page.get_by_role("navigation", name="Chart")).to_be_visible()
     await context.close()
 
 

@@ -13,16 +13,13 @@ from starlette.routing import Route
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.extension import url, value
-from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.orders.compendium.lookup import system_of, title_of
 from engine.interchange.orders.order import NAME, PERFORMER, STATUS, TEST, actions_of
-from engine.interchange.rest.access import authorise
 from engine.interchange.store.references import local_target
-from engine.interchange.tokens.vault import Principal
 from engine.interchange.web.http.route import INTERACTIONS
 from engine.interchange.web.viewer.questions import Fields, QuestionView, answers_to, questions_of
 from engine.interchange.web.viewer.rendering import redirect
-from engine.interchange.web.viewer.session import HOME, MOST, Asker, RefusedPageError, ViewerSession
+from engine.interchange.web.viewer.session import HOME, MOST, Asker, RefusedPageError, ViewerSession, allowed
 from engine.interchange.web.viewer.site import Site
 
 NEWEST: Final = "_sort=-authored,-_lastUpdated&_count=100"
@@ -94,16 +91,24 @@ class Offer:
         return questions_of(self.questionnaire, self.prefix) if self.questionnaire else []
 
 
-async def laboratories(asker: Asker) -> list[JsonObject]:
-    """Return the Organizations that accept orders."""
-    return await asker.found("Organization", f"ordering-enabled=true&_sort=name&_count={MOST}")
+async def laboratories(service: Service, asker: Asker) -> list[JsonObject]:
+    """Return the Organizations that take orders of the tenant: enabled, connected, with a test on offer."""
+    enabled = await asker.found("Organization", f"ordering-enabled=true&_sort=name&_count={MOST}")
+    tenant = asker.session.principal.tenant
+    connected = [one for one in enabled if service.configuration.laboratory(tenant, one["id"]) is not None]
+    return [one for one in connected if await asker.found("ActivityDefinition", _on_offer(one["id"], _count="1"))]
 
 
 async def offers(asker: Asker, laboratory: str, title: str) -> list[Offer]:
     """Return the tests of a laboratory whose title or alias starts with a text; 100 at most."""
-    query = {"code": f"{system_of(laboratory)}|", "status": "active", "_sort": "title", "_count": str(MOST)}
-    definitions = await asker.found("ActivityDefinition", urlencode({**query, **({"title": title} if title else {})}))
+    given = {"title": title} if title else {}
+    query = _on_offer(laboratory, _sort="title", _count=str(MOST), **given)
+    definitions = await asker.found("ActivityDefinition", query)
     return [Offer(code, title_of(one, laboratory, code)) for one in definitions if (code := _code(one, laboratory))]
+
+
+def _on_offer(laboratory: str, **more: str) -> str:
+    return urlencode({"code": f"{system_of(laboratory)}|", "status": "active", **more})
 
 
 async def chosen(asker: Asker, laboratory: str, fields: Fields) -> list[Offer]:
@@ -216,25 +221,25 @@ class OrderPages:
 
     async def _orders(self, asker: Asker, request: Request) -> Response:
         patient = await self._site.patient(asker, request)
-        may = may_order(self._service, asker.session.principal) and "mergedInto" not in patient
+        may = allowed(self._service, asker.session.principal, CREATE) and "mergedInto" not in patient
         parts = {
             "orders": await orders_of(asker, patient["id"]),
             "placed": PLACED in request.query_params,
-            "may": may and bool(await laboratories(asker)),
+            "may": may and bool(await laboratories(self._service, asker)),
         }
-        return self._site.chart("orders.html", asker.session, patient, "orders", parts)
+        return self._site.chart("orders.html", asker, patient, "orders", parts)
 
     async def _laboratories(self, asker: Asker, request: Request) -> Response:
         patient = await self._patient(asker, request)
-        parts = {"laboratories": await laboratories(asker)}
-        return self._site.chart("laboratories.html", asker.session, patient, "orders", parts)
+        parts = {"laboratories": await laboratories(self._service, asker)}
+        return self._site.chart("laboratories.html", asker, patient, "orders", parts)
 
     async def _tests(self, asker: Asker, request: Request) -> Response:
         return await self._offered(asker, request, "")
 
     async def _offered(self, asker: Asker, request: Request, alarm: str) -> Response:
         patient = await self._patient(asker, request)
-        laboratory, title = request.path_params["laboratory"], request.query_params.get("title", "").strip()
+        laboratory, title = await self._laboratory(asker, request), request.query_params.get("title", "").strip()
         parts = {
             "laboratory": laboratory,
             "title": title,
@@ -242,12 +247,12 @@ class OrderPages:
             "chosen_field": CHOSEN,
             "alarm": alarm,
         }
-        return self._site.chart("tests.html", asker.session, patient, "orders", parts)
+        return self._site.chart("tests.html", asker, patient, "orders", parts)
 
     async def _next(self, asker: Asker, request: Request, fields: Fields) -> Response:
         """Show the questions after the tests, or place the order after the questions."""
         patient = await self._patient(asker, request)
-        laboratory = request.path_params["laboratory"]
+        laboratory = await self._laboratory(asker, request)
         tests = await chosen(asker, laboratory, fields)
         if not tests:
             return await self._offered(asker, request, NONE_CHOSEN)
@@ -265,25 +270,26 @@ class OrderPages:
             "wrong": wrong,
             "number": fields.get("number", "") or self._new_secret(),
         }
-        return self._site.chart("questions.html", asker.session, patient, "orders", parts)
+        return self._site.chart("questions.html", asker, patient, "orders", parts)
 
     async def _patient(self, asker: Asker, request: Request) -> JsonObject:
-        """Return the patient of a new order; RefusedPageError (403) without the right to place orders."""
-        if not may_order(self._service, asker.session.principal):
+        """Return the patient of a new order; RefusedPageError: 403 without the right, 409 for a merged record."""
+        if not allowed(self._service, asker.session.principal, CREATE):
             raise RefusedPageError(403)
-        return await self._site.patient(asker, request)
+        patient = await self._site.patient(asker, request)
+        if "mergedInto" in patient:
+            raise RefusedPageError(409)
+        return patient
+
+    async def _laboratory(self, asker: Asker, request: Request) -> str:
+        """Return the laboratory in the address; RefusedPageError (404) for one that takes no orders."""
+        laboratory: str = request.path_params["laboratory"]
+        if laboratory not in {one["id"] for one in await laboratories(self._service, asker)}:
+            raise RefusedPageError(404)
+        return laboratory
 
     def _author(self, session: ViewerSession) -> JsonObject:
         """Return the ordering user: a reference to the user's resource, if any, and the name."""
         user = self._service.configuration.users.get(session.principal.user)
         reference = {"reference": user.fhir_user} if user is not None and user.fhir_user else {}
         return {**reference, "display": session.name}
-
-
-def may_order(service: Service, principal: Principal) -> bool:
-    """Say whether scopes and role allow placing an order."""
-    try:
-        authorise(service, principal, CREATE)
-    except RefusedError:
-        return False
-    return True

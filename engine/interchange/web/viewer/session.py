@@ -1,5 +1,6 @@
 """The viewer's session (a cookie with an access token, a CSRF token), and what its pages ask of the APIs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,11 +10,12 @@ from starlette.responses import Response
 from engine.config.account import AUTHORIZATION_CODE, Client
 from engine.config.service import ServiceConfiguration
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.core.exchange import HttpAnswer
+from engine.interchange.core.exchange import HttpAnswer, Interaction
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.kernel.seal import seal, unseal
+from engine.interchange.rest.access import authorise
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.account import principal_of
 from engine.interchange.tokens.vault import Principal, TokenKind, digest_of
@@ -93,6 +95,15 @@ def form_token(service: Service, session: ViewerSession) -> str:
     return seal(service.seal_secret, session.bound(), (), milliseconds(service.clock()) + FORM_LIFETIME_MS)
 
 
+def allowed(service: Service, principal: Principal, interaction: Interaction) -> bool:
+    """Say whether scopes and role allow an interaction."""
+    try:
+        authorise(service, principal, interaction)
+    except RefusedError:
+        return False
+    return True
+
+
 def is_ours(service: Service, session: ViewerSession, text: str) -> bool:
     """Say whether a form's CSRF token is valid: made here, for this session, and recent."""
     try:
@@ -106,6 +117,8 @@ JSON_IN: Final = "application/fhir+json"
 # The ASGI scope keys of the client's address and the request id.
 ORIGIN: Final = "interchange.origin"
 MOST: Final = 100
+# Maximum items of a list that a page reads.
+LISTED: Final = 500
 
 
 class RefusedPageError(Exception):
@@ -120,12 +133,17 @@ class RefusedPageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Calls the APIs for one session and one request of a browser; `sis` is the service's identifier system."""
+    """Calls the APIs for one session and one request of a browser; `sis` is the service's identifier system.
+
+    `path` and `query` are those of the request.
+    """
 
     calls: Calls
     session: ViewerSession
     origin: tuple[str, str]
     sis: str
+    path: str
+    query: Mapping[str, str]
 
     async def chart(self, path: str, query: str = "") -> JsonObject:
         """Return the answer of the Chart API; RefusedPageError for a refusal."""
@@ -134,8 +152,15 @@ class Asker:
         )
 
     async def items(self, path: str) -> JsonObject:
-        """Return the first items of a list of the Chart API, 100 at most, and the total."""
-        return await self.chart(path, f"limit={MOST}")
+        """Return the first items of a list of the Chart API, LISTED at most, and the total."""
+        found = await self.chart(path, f"limit={MOST}")
+        items = found["items"]
+        while len(items) < min(found["total"], LISTED):
+            part = await self.chart(path, f"limit={MOST}&offset={len(items)}")
+            if not part["items"]:
+                break
+            items += part["items"]
+        return {"total": max(found["total"], len(items)), "items": items}
 
     async def fhir(self, path: str, query: str = "") -> JsonObject:
         """Return the answer of FHIR R4; RefusedPageError for a refusal."""

@@ -1,6 +1,7 @@
 """The pages: login, patient search, and one patient's chart."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -11,9 +12,11 @@ from starlette.routing import Route
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.service import Service
+from engine.interchange.web.chart.operation import LISTINGS, READ
 from engine.interchange.web.http.calls import Calls
+from engine.interchange.web.http.route import INTERACTIONS
 from engine.interchange.web.http.tokens import read_form
-from engine.interchange.web.viewer import wording
+from engine.interchange.web.viewer import filters, naming, ranking, wording
 from engine.interchange.web.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.rendering import FILES, HEADERS, page
@@ -24,11 +27,12 @@ from engine.interchange.web.viewer.session import (
     Asker,
     RefusedPageError,
     ViewerSession,
+    allowed,
     form_token,
     is_ours,
     session_of,
 )
-from engine.interchange.web.viewer.trend import USUAL, series
+from engine.interchange.web.viewer.trend import USUAL, VOID, flowsheet, series
 
 Fields = dict[str, str]
 
@@ -46,7 +50,8 @@ NOTHING: Final = "Enter a name, a date of birth or a record number."
 PAGES: Final = {
     400: ("This cannot be searched for", "Dates are written as 1984-02-29."),
     403: ("Not permitted", "Your role, or the application you signed in with, does not allow this."),
-    404: ("Nobody is here", "There is no such patient."),
+    404: ("Nothing is here", "There is no such patient, or the chart has no such record."),
+    409: ("This record was merged", "Open the chart of the record that it was merged into, and place the order there."),
     410: ("No longer here", "This record was deleted."),
     429: ("Too many calls", "Please wait a moment, then try again."),
 }
@@ -120,7 +125,8 @@ class Site:
 
     def _asker(self, session: ViewerSession, request: Request) -> Asker:
         sis = self._service.configuration.service_identifier_system
-        return Asker(self._calls, session, request.scope.get(ORIGIN, ("", "")), sis)
+        origin = request.scope.get(ORIGIN, ("", ""))
+        return Asker(self._calls, session, origin, sis, request.scope["path"], request.query_params)
 
     async def _front(self, _request: Request) -> Response:
         configuration = self._service.configuration
@@ -135,43 +141,63 @@ class Site:
         return page("front.html", values)
 
     async def _search(self, asker: Asker, _request: Request) -> Response:
-        return self._page(
-            "search.html", asker.session, {"criteria": CRITERIA, "entered": {}, "found": None, "alarm": ""}
-        )
+        return self._found(asker, {})
 
     async def _find(self, asker: Asker, _request: Request, fields: Fields) -> Response:
         entered = {name: fields[name].strip() for name, _, _ in CRITERIA if fields.get(name, "").strip()}
-        values: dict[str, object] = {"criteria": CRITERIA, "entered": entered, "found": None, "alarm": ""}
         if not entered:
-            return self._page("search.html", asker.session, {**values, "alarm": NOTHING})
+            return self._found(asker, entered, alarm=NOTHING)
+        query = urlencode({**entered, "sort": "name", "limit": FOUND})
         try:
-            values["found"] = await asker.chart("patients", urlencode({**entered, "limit": FOUND}))
+            found = await asker.chart("patients", query)
         except RefusedPageError as refusal:
             if refusal.status != 400:
                 raise
-            values["alarm"] = ". ".join(PAGES[400])
+            return self._found(asker, entered, alarm=". ".join(PAGES[400]))
+        return self._found(asker, entered, {**found, "items": sorted(found["items"], key=naming.by_name)})
+
+    def _found(self, asker: Asker, entered: Fields, found: JsonObject | None = None, alarm: str = "") -> Response:
+        sought = [(label, entered[name]) for name, label, _ in CRITERIA if name in entered]
+        values = {"criteria": CRITERIA, "entered": entered, "sought": sought, "found": found, "alarm": alarm}
         return self._page("search.html", asker.session, values)
 
     async def _summary(self, asker: Asker, request: Request) -> Response:
         patient = await self.patient(asker, request)
-        parts = {name: await asker.items(f"patients/{patient['id']}/{name}") for name in SUMMARY}
-        return self.chart("summary.html", asker.session, patient, "", parts)
+        may = {path: allowed(self._service, asker.session.principal, LISTINGS[path]) for path, _ in SUMMARY}
+        parts = {path: await asker.items(f"patients/{patient['id']}/{path}") for path, _ in SUMMARY if may[path]}
+        for path, in_order in SUMMARY:
+            if path in parts:
+                parts[path]["items"] = in_order(parts[path]["items"])
+        return self.chart("summary.html", asker, patient, "", {**parts, "clinical": all(may.values())})
 
     async def _results(self, asker: Asker, request: Request) -> Response:
         patient = await self.patient(asker, request)
         tests = await asker.items(f"patients/{patient['id']}/clinical-tests")
-        parts = {"clinical-tests": tests, "trends": series(tests["items"]), "usual": USUAL}
-        return self.chart("results.html", asker.session, patient, "results", parts)
+        filtered = filters.results(tests["items"], asker.query)
+        parts = {
+            "read": tests,
+            "filtered": filtered,
+            "sheet": flowsheet(series(filtered.items), asker.query.get("page", ""), TIMES),
+            "reports": filters.page_of(filtered.items, asker.query.get("reports", ""), REPORTS),
+            "usual": USUAL,
+            "void": VOID,
+        }
+        return self.chart("results.html", asker, patient, "results", parts)
 
     async def _visits(self, asker: Asker, request: Request) -> Response:
         patient = await self.patient(asker, request)
-        parts = {"encounters": await asker.items(f"patients/{patient['id']}/encounters")}
-        return self.chart("visits.html", asker.session, patient, "visits", parts)
+        visits = await asker.items(f"patients/{patient['id']}/encounters")
+        filtered = filters.visits(ranking.visits_in_order(visits["items"]), asker.query)
+        page = filters.page_of(filtered.items, asker.query.get("page", ""), ENTRIES)
+        return self.chart("visits.html", asker, patient, "visits", {"read": visits, "filtered": filtered, "page": page})
 
     async def _documents(self, asker: Asker, request: Request) -> Response:
         patient = await self.patient(asker, request)
-        parts = {"documents": await asker.items(f"patients/{patient['id']}/documents")}
-        return self.chart("documents.html", asker.session, patient, "documents", parts)
+        documents = await asker.items(f"patients/{patient['id']}/documents")
+        filtered = filters.documents(documents["items"], asker.query)
+        page = filters.page_of(filtered.items, asker.query.get("page", ""), ENTRIES)
+        parts = {"read": documents, "filtered": filtered, "page": page}
+        return self.chart("documents.html", asker, patient, "documents", parts)
 
     async def _document(self, asker: Asker, request: Request) -> Response:
         patient = await self.patient(asker, request)
@@ -184,7 +210,7 @@ class Site:
             "narrative": narrative(document),
             "address": f"{self._service.configuration.path_prefix}{request.scope['path']}",
         }
-        return self.chart("document.html", asker.session, patient, "documents", parts)
+        return self.chart("document.html", asker, patient, "documents", parts)
 
     async def _content(self, asker: Asker, request: Request) -> Response:
         document = await find_document(asker, request.path_params["id"], request.path_params["document"])
@@ -198,13 +224,22 @@ class Site:
     async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
         return await self._entrance.end(asker.session.token)
 
-    def chart(
-        self, template: str, session: ViewerSession, patient: JsonObject, tab: str, parts: JsonObject
-    ) -> Response:
-        """Return a page of a patient's chart."""
+    def chart(self, template: str, asker: Asker, patient: JsonObject, tab: str, parts: JsonObject) -> Response:
+        """Return a page of a patient's chart, with the tabs that the person may open; with `print`, for paper."""
         own = {name.replace("-", "_").replace("/", "_"): part for name, part in parts.items()}
-        values = {"patient": patient, "tabs": TABS, "tab": tab, **own}
-        return self._page(template, session, values)
+        principal = asker.session.principal
+        query = {name: text for name, text in asker.query.items() if name != PRINT}
+        values = {
+            "patient": patient,
+            "tabs": [(path, title) for path, title, one in TABS if allowed(self._service, principal, one)],
+            "tab": tab,
+            "at": f"{self._service.configuration.path_prefix}{asker.path}",
+            "query": query,
+            "links": dict(asker.query),
+            "printing": PRINT in asker.query,
+            "printed_at": wording.moment(self._service.clock().astimezone(UTC).isoformat()),
+        }
+        return self._page(template, asker.session, {**values, **own})
 
     def _refused(self, session: ViewerSession, refusal: RefusedPageError) -> Response:
         title, text = PAGES.get(refusal.status, FAILED)
@@ -218,14 +253,28 @@ class Site:
         return page(template, {"session": session, **own, **values}, status)
 
 
-SUMMARY: Final = ("allergies", "problems", "medications", "immunizations", "care-teams/members")
-# The pages of a chart: path below the patient, and title.
+# The lists of the summary, and the order of each.
+SUMMARY: Final[tuple[tuple[str, Callable[[Iterable[JsonObject]], list[JsonObject]]], ...]] = (
+    ("allergies", ranking.allergies_in_order),
+    ("problems", ranking.problems_in_order),
+    ("medications", ranking.medications_in_order),
+    ("immunizations", ranking.immunizations_in_order),
+    ("care-teams/members", list),
+)
+# Times of a flowsheet, reports, and visits or documents on one page.
+TIMES: Final = 8
+REPORTS: Final = 10
+ENTRIES: Final = 50
+# The query parameter of a page for paper.
+PRINT: Final = "print"
+ORDERS: Final = next(one for one in INTERACTIONS if one.type == "RequestGroup" and one.code == "search-type")
+# The pages of a chart: path below the patient, title, and the interaction that the page needs.
 TABS: Final = (
-    ("", "Summary"),
-    ("results", "Results"),
-    ("visits", "Visits"),
-    ("documents", "Documents"),
-    ("orders", "Orders"),
+    ("", "Summary", READ),
+    ("results", "Results", LISTINGS["clinical-tests"]),
+    ("visits", "Visits", LISTINGS["encounters"]),
+    ("documents", "Documents", LISTINGS["documents"]),
+    ("orders", "Orders", ORDERS),
 )
 
 

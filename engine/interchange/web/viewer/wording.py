@@ -1,10 +1,7 @@
 """Moments, ages and codes as text for people."""
 
-from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Final
-
-from engine.fhir.json import Json
 
 DAY: Final = 10
 MINUTE: Final = 16
@@ -19,14 +16,13 @@ def moment(text: str) -> str:
     return f"{minute} UTC" if zone in {"Z", "+00:00"} else f"{minute} {zone}".strip()
 
 
-def named(concept: Mapping[str, Json] | None) -> str:
-    """Return the name of a concept of the Chart API; '' for none."""
-    return str((concept or {}).get("display") or (concept or {}).get("code") or "")
+# Codes that are more than their words.
+WORDS: Final = {"onleave": "on leave", "not-done": "not given"}
 
 
 def spoken(code: str) -> str:
     """Return a FHIR code as words: `entered-in-error` is `entered in error`."""
-    return str(code or "").replace("-", " ").replace("_", " ")
+    return WORDS.get(str(code), str(code or "").replace("-", " ").replace("_", " "))
 
 
 def age(born: str, at: datetime) -> str:
