@@ -20,6 +20,7 @@ from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
+from engine.journal.state import uptime
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, ExaminedConfiguration, Files, examine
@@ -43,7 +44,10 @@ _log = telemetry.logger()
 
 
 class Engine:
-    """One running engine on one data folder: listeners, journal, dispatch."""
+    """One running engine on one data folder: listeners, journal, dispatch.
+
+    `running_since`: since when the engine, or another node of its journal, has run without an outage.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class Engine:
         self.alerting = Alerting()
         self.sites = Sites()
         self.now = clock
-        self.started_at = clock()
+        self.started_at = self.running_since = clock()
         self.stopping = False
         self.refused_reload = ""
         self.damage = ""
@@ -106,6 +110,7 @@ class Engine:
         engine.catching_up.heard = heard
         try:
             await engine.time.open()
+            engine.running_since = await journal.write(partial(uptime.seen, now=clock()))
             if journal.is_shared:
                 await notice_restored(journal, files.data, clock())
             await engine.pauses.open(configuration.destinations)
@@ -254,6 +259,7 @@ class Engine:
     def _dispatch(self, destinations: Mapping[str, FhirDestination]) -> set[str]:
         for name, destination in destinations.items():
             dispatch = Dispatch(name, destination, self.journal, _throttle(destination.settings), self._shared)
+            dispatch.health.blocked_until = self.now() if self.alerts.blocks(name) else self.running_since
             self.dispatches[name] = dispatch
             self._watch(dispatch.run(), name)
             for one in dispatch.follow_ups:

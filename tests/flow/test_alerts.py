@@ -18,6 +18,8 @@ from engine.database.connection import Connection
 from engine.database.postgresql import connect
 from engine.errors import StartError
 from engine.journal.nodes import lease, telling
+from engine.journal.read.reading import Reader
+from engine.journal.state import uptime
 from engine.journal.write.backend import SharedJournal
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Role
@@ -237,6 +239,37 @@ async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house:
     assert await house.look() == ["destination-down"]
     await house.act("messages.discard", entry=1, reason="a test")
     assert await house.look() == []
+
+
+async def test_what_waited_through_an_outage_is_known(house: House) -> None:
+    """While the alert is open, and for the messages that came before it cleared; after a stop of more than minutes."""
+    engine = house.engine
+    assert engine
+    health = engine.dispatches["interchange"].health
+    assert health.blocked_until == NIGHT
+    await house.act("destinations.pause", destination="interchange")
+    for _minute in range(30):
+        await house.look(minutes=1)
+        await engine.journal.write(partial(uptime.seen, now=house.now))
+    assert health.blocked_until == house.now
+    await house.act("destinations.resume", destination="interchange")
+    await house.look(seconds=5)
+    over = house.now
+    await house.look(seconds=5)
+    assert health.blocked_until == over
+    await engine.journal.write(partial(uptime.seen, now=house.now))
+    for pause, since in ((timedelta(minutes=1), NIGHT), (timedelta(minutes=9), None)):
+        await house.stop()
+        house.now += pause
+        engine = await house.start()
+        assert engine.running_since == (since or house.now), "a restart is no outage, a stop of minutes is"
+        await engine.journal.write(partial(uptime.seen, now=house.now))
+    with Reader(engine.files.data) as reader:
+        found = reader.outages(NIGHT, house.now)
+    assert [(outage.kind, outage.subject) for outage in found] == [
+        ("destination-paused", "interchange"),
+        ("engine-stopped", "engine"),
+    ]
 
 
 async def test_a_pause_is_one_alert_and_outlives_a_restart(house: House) -> None:

@@ -45,6 +45,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0015_rollup", tables.ROLLUP),
     ("0016_key_mark", tables.KEY_MARK),
     ("0017_row_checks", tables.ROW_CHECKS),
+    ("0018_tally", tables.TALLY),
 )
 
 

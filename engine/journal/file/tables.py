@@ -199,7 +199,7 @@ CREATE TABLE ended (
   PRIMARY KEY (unit, at, destination, state)) WITHOUT ROWID
 """
 
-# Acknowledgements written, by how long the sender waited: up to `milliseconds`.
+# Acknowledgements that older programs wrote, by how long the sender waited: up to `milliseconds`.
 _ANSWERED: Final = """
 CREATE TABLE answered (
   at BIGINT NOT NULL, channel TEXT NOT NULL, milliseconds INTEGER NOT NULL, count INTEGER NOT NULL,
@@ -385,6 +385,19 @@ CREATE TABLE rollup (
 CREATE TABLE rolled (
   id INTEGER PRIMARY KEY CHECK (id = 1), upto BIGINT NOT NULL, unfilled BIGINT NOT NULL, since BIGINT NOT NULL)
 """,
+)
+# What charts show beyond plain counts (tally.py), in rows of several widths in seconds. How far deliveries of an older
+# journal are counted. And when the engine ran: a row begins where it had not been seen for a while.
+TALLY: Final = (
+    """
+CREATE TABLE tally (
+  width INTEGER NOT NULL, at BIGINT NOT NULL, series TEXT NOT NULL, who TEXT NOT NULL, bucket INTEGER NOT NULL,
+  count BIGINT NOT NULL, PRIMARY KEY (width, at, series, who, bucket)) WITHOUT ROWID
+""",
+    """
+CREATE TABLE tallied (id INTEGER PRIMARY KEY CHECK (id = 1), unfilled BIGINT NOT NULL, since BIGINT NOT NULL)
+""",
+    "CREATE TABLE uptime (began_at BIGINT NOT NULL PRIMARY KEY, seen_at BIGINT NOT NULL) WITHOUT ROWID",
 )
 # What marks the key file that a journal is used with.
 KEY_MARK: Final = ("CREATE TABLE key_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL)",)

@@ -12,7 +12,9 @@ from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.read.filtering import NOTED, codes
 from engine.journal.read.streams import Stream, span, walk
 from engine.journal.read.views import Count, DestinationQueue, JournalStats, Noted, Traffic
-from engine.journal.state.counters import DAY, MINUTE
+from engine.journal.state import uptime
+from engine.journal.state.counters import middle_of
+from engine.journal.state.tally import DAY, MINUTE, WIDTHS, bucket_of
 
 # All that came in, by its state at the door.
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
@@ -39,11 +41,19 @@ FROM ended WHERE unit = ?2 AND at >= ?3 AND at < ?4 GROUP BY destination, state,
 ORDER BY destination, state, bucket
 """
 # How long senders waited, in buckets of time.
+WAITED: Final = """
+SELECT who, bucket AS kind, at / ?1 * ?1 AS bucket_at, SUM(count) AS times
+FROM tally WHERE width = ?2 AND at >= ?3 AND at < ?4 AND series = 'ack'
+GROUP BY who, kind, bucket_at ORDER BY who, bucket_at, kind
+"""
+# The same, as an older program counted.
 ANSWERED: Final = """
 SELECT channel AS who, milliseconds AS kind, at / ?1 * ?1 AS bucket, SUM(count) AS times
 FROM answered WHERE at >= ?2 AND at < ?3
 GROUP BY channel, milliseconds, bucket ORDER BY channel, bucket, milliseconds
 """
+# The oldest minute that was counted.
+FIRST: Final = "SELECT MIN(at) FROM arrived WHERE unit = 'minute'"
 # How many of the entries each channel has, the newest and the oldest.
 CHANNELS_OF: Final = """
 SELECT e.channel, COUNT(*) AS entries, MAX(e.seq) AS last, MIN(e.received_at) AS first_at
@@ -86,7 +96,7 @@ def traffic(connection: Connection, since: datetime, until: datetime, bucket_sec
     """Return what came, ended and was answered in a time, in buckets of whole minutes or days.
 
     Entries by channel and their state at the door; settlements by destination and the state they led to (`received` is
-    tried again); acknowledgements by channel and within how many milliseconds they were written, shortest first.
+    tried again); acknowledgements by channel and bucket of how long they took (tally.py).
     """
     micros, begin, end = bucket_seconds * 1_000_000, to_micros(since), to_micros(until)
     unit, size = ("day", DAY) if micros % DAY == 0 else ("minute", MINUTE)
@@ -94,8 +104,28 @@ def traffic(connection: Connection, since: datetime, until: datetime, bucket_sec
     return Traffic(
         tuple(map(_count, by_name(connection, ARRIVED, counted))),
         tuple(map(_count, by_name(connection, ENDED, counted))),
-        tuple(map(_count, by_name(connection, ANSWERED, (micros, begin, end)))),
+        (*_waits(connection, bucket_seconds, begin, end), *_coarse_waits(connection, micros, begin, end)),
     )
+
+
+def counted_since(connection: Connection) -> datetime | None:
+    """Return when the first message came, or the engine first ran; None where neither is known."""
+    first = optional_from_micros(connection.execute(FIRST).fetchone()[0])
+    known = [one for one in (first, *(run.began_at for run in uptime.runs(connection)[:1])) if one is not None]
+    return min(known, default=None)
+
+
+def _waits(connection: Connection, bucket_seconds: int, begin: int, end: int) -> Iterator[Count]:
+    """Yield waits from the widest rows of which a bucket of time is made up."""
+    width = max(width for width in WIDTHS if bucket_seconds % width == 0)
+    values = (bucket_seconds * 1_000_000, width, begin, end)
+    for who, bucket, at, times in connection.execute(WAITED, values).fetchall():
+        yield Count(who, str(bucket), from_micros(at), times)
+
+
+def _coarse_waits(connection: Connection, micros: int, begin: int, end: int) -> Iterator[Count]:
+    for row in by_name(connection, ANSWERED, (micros, begin, end)):
+        yield _count(row)._replace(kind=str(bucket_of(middle_of(int(row["kind"])))))
 
 
 def _count(row: Row) -> Count:

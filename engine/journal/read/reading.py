@@ -35,6 +35,8 @@ from engine.journal.read.views import (
     Noted,
     Traffic,
 )
+from engine.journal.state import uptime
+from engine.journal.state.alerting import Outage, outages
 from engine.journal.state.rollup import Rolled, rolled
 
 __all__ = ["Filters", "Reader"]
@@ -189,6 +191,20 @@ class Reader:
         """Return rolled-up counts in rows of a width, in seconds."""
         with self._moment():
             return tuple(rolled(self._connection, width, since, until))
+
+    def outages(self, since: datetime, until: datetime) -> tuple[Outage, ...]:
+        """Return when a destination took nothing or the engine did not run, in a time that ends now or earlier."""
+        with self._moment():
+            found = (
+                *uptime.stopped(uptime.runs(self._connection), since, until),
+                *outages(self._connection, since, until),
+            )
+        return tuple(sorted(found, key=lambda one: one.began_at))
+
+    def counted_since(self) -> datetime | None:
+        """Return since when there is something to count: the first message, or when the engine first ran."""
+        with self._moment():
+            return counting.counted_since(self._connection)
 
     def noted(self, code: str, since: datetime | None, until: datetime | None) -> tuple[Noted, ...]:
         """Return each note that is a code or goes on from it, by channel, with how many entries bear it."""

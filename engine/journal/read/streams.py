@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.database.connection import Connection
 from engine.journal.moment import to_micros
-from engine.journal.state.counters import DAY, MINUTE
+from engine.journal.state.tally import DAY, MINUTE
 
 EVERYTHING: Final = 2**62
 

@@ -168,7 +168,7 @@ class Noted:
 
 
 class Count(NamedTuple):
-    """How many times one kind (a state, or the bound of a wait in ms) was seen in the bucket that begins `at`."""
+    """How many times one kind (a state, or the bucket of a wait) was seen in the bucket that begins `at`."""
 
     who: str
     kind: str

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.database.connection import Connection, Row, by_name
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
@@ -30,6 +30,11 @@ WHERE cleared_at IS NULL ORDER BY id
 LATEST: Final = """
 SELECT id, kind, subject, detail, opened_at, cleared_at, acknowledged_at, acknowledged_by FROM alert
 ORDER BY id DESC LIMIT ?
+"""
+# The alerts that were open in a time: those that are, and those that were cleared since.
+OPEN_SINCE: Final = """
+SELECT kind, subject, opened_at, cleared_at FROM alert WHERE cleared_at IS NULL AND opened_at < ?
+UNION ALL SELECT kind, subject, opened_at, cleared_at FROM alert WHERE cleared_at >= ? AND opened_at < ?
 """
 # Somebody has seen an alert; the first one counts.
 ACKNOWLEDGE: Final = """
@@ -63,6 +68,31 @@ class Alert:
     cleared_at: datetime | None = None
     acknowledged_at: datetime | None = None
     acknowledged_by: str = ""
+
+
+# While one of these is open, a destination takes nothing.
+BLOCKING: Final = ("destination-down", "destination-failure", "destination-paused", "hold-storm")
+
+
+class Outage(NamedTuple):
+    """A time in which a destination took nothing, or the engine did not run; `ended_at` is None while it lasts."""
+
+    kind: str
+    subject: str
+    began_at: datetime
+    ended_at: datetime | None
+
+
+def outages(connection: Connection, since: datetime, until: datetime) -> tuple[Outage, ...]:
+    """Return when destinations took nothing in a time, by their alerts; from any connection of the journal."""
+    end = to_micros(until)
+    rows = by_name(connection, OPEN_SINCE, (end, to_micros(since), end)).fetchall()
+    found = (
+        Outage(row["kind"], row["subject"], from_micros(row["opened_at"]), optional_from_micros(row["cleared_at"]))
+        for row in rows
+        if row["kind"] in BLOCKING
+    )
+    return tuple(sorted(found, key=lambda one: (one.began_at, one.subject, one.kind)))
 
 
 def open_alert(connection: Connection, kind: str, subject: str, detail: str, now: datetime) -> Alert:

@@ -1,5 +1,6 @@
 """Counters: what came, ended and was answered, counted by minute and day as it is written."""
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
@@ -8,18 +9,16 @@ from typing import Final
 from engine.database.connection import Connection
 from engine.journal.entry import Settlement
 from engine.journal.moment import to_micros
+from engine.journal.state.tally import ACK, DAY, EVENT, MINUTE, SENDER, NameLimit, TallyKey, add, wait_of
 
-MINUTE: Final = 60_000_000
-DAY: Final = 86_400_000_000
 UNITS: Final = (("minute", MINUTE), ("day", DAY))
 
-# Upper bounds of the times that somebody waited, in milliseconds. What is longer is counted up to its whole second, and
-# past ten minutes up to its whole minute, so that no long wait is reported as the end of a wide range.
+# Upper bounds, in milliseconds, of the times that older programs counted (`answered`); what is longer up to its whole
+# second, and past ten minutes up to its whole minute.
 BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60_000
 BY_SECONDS: Final = 10 * MINUTE_MS
-LONGEST_MS: Final = 24 * 60 * MINUTE_MS
 
 # Add entries to the counters of their minute or day.
 ARRIVED: Final = """
@@ -33,39 +32,22 @@ ENDED: Final = """
 INSERT INTO ended (unit, at, destination, state, count) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = ended.count + excluded.count
 """
-_BOUND: Final = " ".join(
-    f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS
-)
-_LONGER: Final = " ".join(
-    f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {most * 1000} "
-    f"THEN (CAST(sent.value ->> 1 AS BIGINT) - e.received_at + {step * 1000 - 1}) / {step * 1000} * {step}"
-    for most, step in ((BY_SECONDS, SECOND_MS), (LONGEST_MS, MINUTE_MS))
-)
-# Acknowledgements written (a JSON list of [entry, moment]) in their minute, by how long after their messages came; a
-# message that was sent again is not counted again.
-ANSWERED: Final = f"""
-INSERT INTO answered (at, channel, milliseconds, count)
-SELECT CAST(sent.value ->> 1 AS BIGINT) / {MINUTE} * {MINUTE}, e.channel,
-  CASE {_BOUND} {_LONGER} ELSE {LONGEST_MS} END AS bound, COUNT(*)
-FROM json_each(?) AS sent CROSS JOIN entry AS e
-WHERE e.seq = CAST(sent.value ->> 0 AS BIGINT) AND e.ack_outcome <> 'sent'
-GROUP BY 1, 2, bound
-ON CONFLICT (at, channel, milliseconds) DO UPDATE SET count = answered.count + excluded.count
-"""  # noqa: S608 - constants
+# How long senders waited whose acknowledgements were written (a JSON list of [entry, moment]), by channel; of messages
+# that came once, as the first receipt of another says nothing of how soon it was answered.
+WAITED: Final = """
+SELECT e.channel, e.received_at, CAST(sent.value ->> 1 AS BIGINT) FROM json_each(?) AS sent CROSS JOIN entry AS e
+WHERE e.seq = CAST(sent.value ->> 0 AS BIGINT) AND e.ack_outcome <> 'sent' AND e.receipts = 1
+"""
 # Find an entry by a note of it.
 NOTE: Final = "INSERT INTO noted (code, seq) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
-def bound_of(micros: int) -> int:
-    """Return up to how many milliseconds a wait is counted, as the statement above does."""
-    waited = -(-micros // 1_000)
-    if waited <= BOUNDS[-1]:
-        return BOUNDS[bisect_left(BOUNDS, waited)]
-    step = SECOND_MS if waited <= BY_SECONDS else MINUTE_MS
-    return min(-(-waited // step) * step, LONGEST_MS)
+def middle_of(bound: int) -> int:
+    """Return the geometric middle, in microseconds, of what an older program counted up to some milliseconds."""
+    return round(math.sqrt(max(_floor_of(bound), 0.25) * bound) * 1_000)
 
 
-def floor_of(bound: int) -> int:
+def _floor_of(bound: int) -> int:
     """Return from how many milliseconds on waits are counted up to a bound."""
     if bound <= BOUNDS[-1]:
         place = bisect_left(BOUNDS, bound)
@@ -73,14 +55,28 @@ def floor_of(bound: int) -> int:
     return bound - (SECOND_MS if bound <= BY_SECONDS else MINUTE_MS)
 
 
+def count_waits(connection: Connection, sent: str) -> None:
+    """Write how long senders waited for acknowledgements: a JSON list of [entry, moment]."""
+    waits: Counter[TallyKey] = Counter()
+    for channel, received_at, at in connection.execute(WAITED, (sent,)).fetchall():
+        # A clock that was set back measured nothing.
+        if at >= received_at:
+            waits[wait_of(ACK, channel, received_at, at)] += 1
+    add(connection, waits)
+
+
 class Arrivals:
-    """Entries of one batch, by minute, channel and state; numbers come in rising order."""
+    """Entries of one batch, by minute, channel and state, by sender and by event; numbers come in rising order."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: NameLimit) -> None:
         self._found: dict[tuple[int, str, str], list[int]] = {}
+        self._names = names
+        self._named: Counter[TallyKey] = Counter()
 
-    def add(self, seq: int, micros: int, channel: str, state: str) -> None:
+    def add(self, seq: int, micros: int, channel: str, state: str, source: str, event: str) -> None:
         """Count an entry."""
+        self._named[self._names.key(micros, SENDER, source)] += 1
+        self._named[self._names.key(micros, EVENT, event)] += 1
         row = self._found.get((micros // MINUTE, channel, state))
         if row is None:
             self._found[micros // MINUTE, channel, state] = [1, seq, seq]
@@ -97,6 +93,8 @@ class Arrivals:
         ]
         connection.executemany(ARRIVED, rows)
         self._found.clear()
+        add(connection, self._named)
+        self._named.clear()
 
 
 def count_ends(connection: Connection, settlements: Iterable[Settlement]) -> None:

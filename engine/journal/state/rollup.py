@@ -1,26 +1,24 @@
-"""Rolled-up counts, for charts: what came, ended, waited and how long it took, in rows of four widths.
+"""Rolled-up counts, for charts: what came, ended and waited, in rows of four widths.
 
 Entries and settlements are counted by minute as they are written (counters.py); once a minute those minutes are added
-to wider rows, after a mark that says how far that came. Waits for deliveries and depths of queues are given with it.
-Histograms have fixed bounds, so that minutes, channels and nodes add up. An older journal is caught up with in steps.
+to wider rows, after a mark that says how far that came. Depths of queues are given with it, and how long deliveries
+took (tally.py), which of an older journal are counted in steps.
 
 Each function works on the writing connection: hand it to `Journal.write`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from engine.database.connection import Connection
-from engine.journal.moment import to_micros
-from engine.journal.state.counters import MINUTE, bound_of
+from engine.journal.moment import from_micros, to_micros
+from engine.journal.state import tally, uptime
+from engine.journal.state.alerting import Outage, outages
+from engine.journal.state.counters import middle_of
+from engine.journal.state.tally import MINUTE, WIDEST, WIDTHS, TallyKey, begin, bucket_of
 
-SECOND: Final = 1_000_000
-DAY: Final = 86_400 * SECOND
-# Widths of rows in seconds, and how long they stay: each is for a chart of its own, with some room.
-WIDTHS: Final[Mapping[int, int]] = {60: 2 * DAY, 600: 3 * DAY, 3_600: 15 * DAY, 21_600: 40 * DAY}
-WIDEST: Final = max(WIDTHS)
 # Minutes are read from the counters where they are wanted; of these only what is wider.
 WIDER: Final = tuple(width for width in WIDTHS if width > 60)
 # A minute is counted to the end two minutes after it: what becomes of acknowledgements is written a moment later.
@@ -29,12 +27,18 @@ SETTLED_AFTER: Final = 2 * MINUTE
 MINUTES_AT_ONCE: Final = 60
 ENTRIES_AT_ONCE: Final = 1_000
 
-# How far counters are added up, below which entry deliveries are still to be looked at, and those settled before when.
-MARK: Final = "SELECT upto, unfilled, since FROM rolled WHERE id = 1"
-# Begin: from the oldest minute on, and with the newest entry.
-BEGIN: Final = "INSERT INTO rolled (id, upto, unfilled, since) VALUES (1, ?, ?, ?)"
+# How far counters are added up.
+MARK: Final = "SELECT upto FROM rolled WHERE id = 1"
+# Begin, from the oldest minute on.
+BEGIN: Final = "INSERT INTO rolled (id, upto, unfilled, since) VALUES (1, ?, 0, ?)"
 # So far it came.
-KEEP_MARK: Final = "UPDATE rolled SET upto = ?, unfilled = ? WHERE id = 1"
+KEEP_MARK: Final = "UPDATE rolled SET upto = ? WHERE id = 1"
+# Below which entry deliveries are still to be looked at, and only those settled before when.
+UNFILLED: Final = "SELECT unfilled, since FROM tallied WHERE id = 1"
+# Begin, with the newest entry.
+BEGIN_FILLING: Final = "INSERT INTO tallied (id, unfilled, since) VALUES (1, ?, ?)"
+# So far it came.
+KEEP_UNFILLED: Final = "UPDATE tallied SET unfilled = ? WHERE id = 1"
 # The oldest minute that was counted.
 OLDEST: Final = "SELECT MIN(at) FROM arrived WHERE unit = 'minute'"
 # The newest entry.
@@ -49,7 +53,7 @@ ENDED: Final = """
 SELECT at, destination, state, count FROM ended WHERE unit = 'minute' AND at >= ? AND at < ?
 ORDER BY at, destination, state
 """
-# How long senders waited who were answered in some minutes.
+# How long senders waited who were answered in some minutes, as an older program counted.
 ANSWERED: Final = (
     "SELECT at, channel, milliseconds, count FROM answered WHERE at >= ? AND at < ? ORDER BY at, channel, milliseconds"
 )
@@ -81,71 +85,65 @@ ARRIVALS: Final[Mapping[str, str]] = {"rejected": "refused", "held": "held"}
 ENDS: Final[Mapping[str, str]] = {"delivered": "delivered", "held": "held"}
 
 
-class WaitBucket(NamedTuple):
-    """How long deliveries of one minute took: up to `bound` milliseconds; `at` is in microseconds since 1970."""
-
-    at: int
-    destination: str
-    bound: int
-
-
 class Rolled(NamedTuple):
     """How many of a series there were, of a channel or destination, in the row that begins `at` (microseconds).
 
-    Series: received, refused and ack by channel, delivered, delivery and depth by destination, held by either. `bound`:
-    of ack and delivery, which are histograms, up to how many milliseconds; else 0. A depth is the deepest.
+    Series: received and refused by channel, delivered and depth by destination, held by either, and those of a tally.
+    `bucket`: of ack and delivery, which are histograms; else 0. A depth is the deepest. `is_coarse`: an older program
+    counted in wide ranges, of which the bucket is the middle.
     """
 
     series: str
     who: str
     at: int
-    bound: int
+    bucket: int
     times: int
-
-
-class _Mark(NamedTuple):
-    upto: int
-    unfilled: int
-    since: int
+    is_coarse: bool = False
 
 
 _Row = tuple[int, int, str, str, int]
 
 
-def wait_of(destination: str, received_at: datetime, settled_at: datetime) -> WaitBucket:
-    """Return in which minute and within which bound a delivery ended."""
-    return _wait(destination, to_micros(received_at), to_micros(settled_at))
-
-
-def _wait(destination: str, received_at: int, settled_at: int) -> WaitBucket:
-    return WaitBucket(settled_at // MINUTE * MINUTE, destination, bound_of(settled_at - received_at))
-
-
-def counted(connection: Connection, begin: int, end: int) -> Iterator[Rolled]:
+def counted(connection: Connection, first: int, end: int) -> Iterator[Rolled]:
     """Yield what was counted as it was written in some minutes, which no row of one minute says again."""
-    for at, channel, state, count in connection.execute(ARRIVED, (begin, end)).fetchall():
+    for at, channel, state, count in connection.execute(ARRIVED, (first, end)).fetchall():
         yield Rolled("received", channel, at, 0, count)
         if state in ARRIVALS:
             yield Rolled(ARRIVALS[state], channel, at, 0, count)
-    for at, destination, state, count in connection.execute(ENDED, (begin, end)).fetchall():
+    for at, destination, state, count in connection.execute(ENDED, (first, end)).fetchall():
         if state in ENDS:
             yield Rolled(ENDS[state], destination, at, 0, count)
-    for at, channel, bound, count in connection.execute(ANSWERED, (begin, end)).fetchall():
+    for at, channel, bound, count in connection.execute(ANSWERED, (first, end)).fetchall():
         yield Rolled("ack", channel, at, bound, count)
 
 
 def rolled(connection: Connection, width: int, since: datetime, until: datetime) -> list[Rolled]:
-    """Return the rows of a width that begin in a time; those of minutes with what was counted until now.
+    """Return the rows of a width that begin in a time, with what was counted until now.
 
     For any connection of the journal, and as many rows whatever is in it.
     """
-    begin, end = to_micros(since), to_micros(until)
-    rows = [Rolled(*row) for row in connection.execute(ROWS, (width, begin, end)).fetchall()]
-    return rows if width in WIDER else [*rows, *counted(connection, begin, end)]
+    first, end = to_micros(since), to_micros(until)
+    rows = [Rolled(*row) for row in connection.execute(ROWS, (width, first, end)).fetchall()]
+    mark = connection.execute(MARK).fetchone()
+    if width not in WIDER:
+        rows += counted(connection, first, end)
+    elif mark is not None:
+        latest = max(mark[0], first)
+        minutes = counted(connection, latest, min(end, latest + MINUTES_AT_ONCE * MINUTE))
+        rows += [one._replace(at=begin(one.at, width)) for one in minutes]
+    found = [_refined(one) for one in rows if one.series != tally.DELIVERY]
+    named = tally.tallies(connection, width, first, end)
+    return [*found, *(Rolled(key.series, key.who, key.at, key.bucket, count) for key, count in named.items())]
+
+
+def _refined(row: Rolled) -> Rolled:
+    """Return a row with the bucket of the middle of what an older program counted up to a bound."""
+    coarse = row.series == tally.ACK
+    return row._replace(bucket=bucket_of(middle_of(row.bucket)), is_coarse=True) if coarse else row
 
 
 def roll_up(
-    connection: Connection, waits: Mapping[WaitBucket, int], depths: Mapping[str, int], begun: datetime, now: datetime
+    connection: Connection, waits: Mapping[TallyKey, int], depths: Mapping[str, int], begun: datetime, now: datetime
 ) -> bool:
     """Add to the rows what was counted since; return whether something of an older journal is still to be added.
 
@@ -153,31 +151,32 @@ def roll_up(
     another node says so. `begun`: when this process began to count waits.
     """
     moment = to_micros(now)
-    mark = _mark(connection, to_micros(begun), moment)
+    uptime.seen(connection, now)
+    upto = _mark(connection, to_micros(begun), moment)
     found: Counter[_Row] = Counter()
-    for wait, count in waits.items():
-        _count(found, WIDTHS, wait.at, ("delivery", wait.destination, wait.bound), count)
-    upto = _counted(connection, mark.upto, moment // MINUTE * MINUTE - SETTLED_AFTER, found)
-    unfilled = _filled(connection, mark, moment, found) if mark.unfilled else 0
+    upto = _counted(connection, upto, moment // MINUTE * MINUTE - SETTLED_AFTER, found)
+    tally.add(connection, waits, moment)
+    unfilled = _filled(connection, to_micros(begun), moment)
     _write(connection, found, moment)
     connection.executemany(
         DEEPEST,
-        [(width, _begin(moment, width), name, depth) for name, depth in depths.items() for width in WIDTHS],
+        [(width, begin(moment, width), name, depth) for name, depth in depths.items() for width in WIDTHS],
     )
-    connection.execute(KEEP_MARK, (upto, unfilled))
+    connection.execute(KEEP_MARK, (upto,))
     for width, kept in WIDTHS.items():
         connection.execute(FORGET, (width, moment - kept))
+    tally.forget(connection, moment)
     return bool(unfilled) or upto + SETTLED_AFTER + MINUTE <= moment
 
 
-def _mark(connection: Connection, begun: int, now: int) -> _Mark:
+def _mark(connection: Connection, begun: int, now: int) -> int:
     row = connection.execute(MARK).fetchone()
-    if row is None:
-        oldest = connection.execute(OLDEST).fetchone()[0]
-        upto = _begin(begun if oldest is None else max(oldest, now - WIDTHS[WIDEST]), 60)
-        row = (upto, connection.execute(NEWEST).fetchone()[0], begun)
-        connection.execute(BEGIN, row)
-    return _Mark(*row)
+    if row is not None:
+        return int(row[0])
+    oldest = connection.execute(OLDEST).fetchone()[0]
+    upto = begin(begun if oldest is None else max(oldest, now - WIDTHS[WIDEST]), 60)
+    connection.execute(BEGIN, (upto, begun))
+    return upto
 
 
 def _counted(connection: Connection, upto: int, until: int, found: Counter[_Row]) -> int:
@@ -186,31 +185,38 @@ def _counted(connection: Connection, upto: int, until: int, found: Counter[_Row]
     if end <= upto:
         return upto
     for one in counted(connection, upto, end):
-        _count(found, WIDER, one.at, (one.series, one.who, one.bound), one.times)
+        for width in WIDER:
+            found[width, begin(one.at, width), one.series, one.who, one.bucket] += one.times
     return end
 
 
-def _filled(connection: Connection, mark: _Mark, now: int, found: Counter[_Row]) -> int:
+def _filled(connection: Connection, begun: int, now: int) -> int:
     """Count waits of older deliveries, newest first; return the next entry, 0 where all that charts show is done."""
-    least = max(mark.unfilled - ENTRIES_AT_ONCE, 0)
-    for destination, settled_at, received_at in connection.execute(
-        DELIVERED, (least, mark.unfilled, mark.since)
-    ).fetchall():
-        wait = _wait(destination, received_at, settled_at)
-        _count(found, WIDTHS, wait.at, ("delivery", destination, wait.bound), 1)
+    row = connection.execute(UNFILLED).fetchone()
+    if row is None:
+        row = (connection.execute(NEWEST).fetchone()[0], begun)
+        connection.execute(BEGIN_FILLING, row)
+    unfilled, since = row
+    if not unfilled:
+        return 0
+    least, oldest = max(unfilled - ENTRIES_AT_ONCE, 0), now - WIDTHS[WIDEST]
+    down = outages(connection, from_micros(oldest), from_micros(now))
+    found: Counter[TallyKey] = Counter()
+    for name, settled_at, received_at in connection.execute(DELIVERED, (least, unfilled, since)).fetchall():
+        received, settled = from_micros(received_at), from_micros(settled_at)
+        delayed = any(one.subject == name and _overlaps(one, received, settled) for one in down)
+        found[tally.delivery_of(name, received, settled, delayed=delayed)] += 1
+    tally.add(connection, found, now)
     before = connection.execute(BEFORE, (least,)).fetchone()
-    return int(before[0]) if before is not None and before[1] >= now - WIDTHS[WIDEST] else 0
+    left = int(before[0]) if before is not None and before[1] >= oldest else 0
+    connection.execute(KEEP_UNFILLED, (left,))
+    return left
 
 
-def _count(found: Counter[_Row], widths: Iterable[int], at: int, series: tuple[str, str, int], count: int) -> None:
-    for width in widths:
-        found[(width, _begin(at, width), *series)] += count
+def _overlaps(outage: Outage, began: datetime, ended: datetime) -> bool:
+    return outage.began_at < ended and (outage.ended_at is None or outage.ended_at > began)
 
 
 def _write(connection: Connection, found: Counter[_Row], now: int) -> None:
     rows = [(*row, count) for row, count in found.items() if row[1] >= now - WIDTHS[row[0]]]
     connection.executemany(ADD, rows)
-
-
-def _begin(at: int, width: int) -> int:
-    return at // (width * SECOND) * (width * SECOND)

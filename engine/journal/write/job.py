@@ -8,7 +8,7 @@ from engine.database.connection import Connection
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome
 from engine.journal.file.sealing import Sealing
-from engine.journal.state.counters import ANSWERED
+from engine.journal.state.counters import count_waits
 from engine.journal.write.operations import OperatorActions
 
 # What became of acknowledgements.
@@ -53,6 +53,6 @@ Result = tuple[WriterJob, Any, BaseException | None]
 
 def acknowledge(context: WriterContext, outcomes: Mapping[AckOutcome, str], sent: str) -> None:
     """Store acknowledgement outcomes, JSON lists of entry numbers by outcome, and how long the senders waited."""
-    context.connection.execute(ANSWERED, (sent,))
+    count_waits(context.connection, sent)
     for outcome, seqs in outcomes.items():
         context.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))

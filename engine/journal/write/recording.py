@@ -13,6 +13,7 @@ from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.row_digest import of_delivery
 from engine.journal.state.counters import NOTE, Arrivals
+from engine.journal.state.tally import NameLimit
 from engine.journal.write.duplicates import Duplicates, Earlier, feed, fingerprint
 
 CROWDED: Final = "lane-crowded"
@@ -74,6 +75,7 @@ class Recording:
         self._claims = claims
         self._sealing = sealing
         self._duplicates = Duplicates(connection)
+        self._names = NameLimit()
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -88,7 +90,7 @@ class Recording:
         digests = [sha256(entry.raw).digest() for entry in entries]
         seen = self._duplicates.seen(entries)
         here: dict[tuple[str, ...], list[Earlier]] = {}
-        rows = _BatchRows(self._connection, self._claims, hand_out=hand_out)
+        rows = _BatchRows(self._connection, self._claims, self._names, hand_out=hand_out)
         self._lanes.joining = rows.write_before_lanes_join
         results = []
         for position, (given, digest) in enumerate(zip(entries, digests, strict=True)):
@@ -148,7 +150,7 @@ class Recording:
 class _BatchRows:
     """The rows of one batch, written table by table."""
 
-    def __init__(self, connection: Connection, claims: Claims, *, hand_out: bool) -> None:
+    def __init__(self, connection: Connection, claims: Claims, names: NameLimit, *, hand_out: bool) -> None:
         self._connection = connection
         self._claims = claims
         self._hand_out = hand_out
@@ -159,7 +161,7 @@ class _BatchRows:
         self.queued: list[tuple[str, int, int]] = []
         self.deliveries: list[Claimed] = []
         self.noted: list[_Row] = []
-        self.arrivals = Arrivals()
+        self.arrivals = Arrivals(names)
 
     def add(
         self, seq: int, entry: NewEntry, digest: bytes, identities: tuple[int, ...], flags: tuple[str, ...]
@@ -176,7 +178,7 @@ class _BatchRows:
         self.payloads.append((seq, entry.raw, entry.acknowledgement))
         self.named.extend([(identity, seq) for identity in identities])
         self.noted.extend([(flag, seq) for flag in flags])
-        self.arrivals.add(seq, received_at, entry.channel, entry.state.value)
+        self.arrivals.add(seq, received_at, entry.channel, entry.state.value, entry.source, entry.event)
 
     def queue(self, seq: int, entry: NewEntry, digest: bytes, lanes: tuple[int, ...], flags: tuple[str, ...]) -> None:
         shadow = SHADOW in flags

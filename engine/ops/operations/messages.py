@@ -11,10 +11,11 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.ops.access.actor import Permission
 from engine.ops.audit.trail import Audited
-from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
+from engine.ops.operations.fields import EntryNumber, Reason, Since, Text, Until, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
 from engine.ops.operations.operation import Confirm, Reading, ReadingMessages
-from engine.ops.views.counts import SPANS, Charts, Counts, JournalStatus, Throughput, charted, counted, passed, status
+from engine.ops.views.charting import Charts, chart_period, charted
+from engine.ops.views.counts import Counts, JournalStatus, Throughput, counted, passed, status
 from engine.ops.views.entry import Entry, EntryFacts, Raw
 from engine.ops.views.exporting import ExportPage, exported
 from engine.ops.views.unmapped import CodeValues, UnmappedCodes, unmapped, values
@@ -154,18 +155,22 @@ class ShowThroughput(Period, Reading[Throughput]):
 
 
 class ShowCharts(Reading[Charts]):
-    """Show how the last hour, day, week or month went: what came, ended, waited and how long it took."""
+    """Show how the last hour, day, week or month went, or a period: what came, ended, waited and how long it took.
+
+    `since` and `until` name a period of the last 40 days; `until` alone the span that ends then.
+    """
 
     name = "charts.show"
     permission = Permission.METADATA
 
-    span: Word = Field("1h", description="1h, 24h, 7d or 30d.")
+    span: Word = Field("", description="1h (the default), 24h, 7d or 30d.")
+    since: Since = None
+    until: Until = None
 
     def read(self, folder: Path) -> Charts:
-        """Return the series; UsageError for another span."""
-        if self.span not in SPANS:
-            raise UsageError(f"--span {self.span} is none of {', '.join(SPANS)}")
-        return charted(folder, self.span, now())
+        """Return the series; UsageError for another span, or a period that charts do not show."""
+        moment = now()
+        return charted(folder, chart_period(self.span, self.since, self.until, moment), moment)
 
 
 class ListUnmapped(Period, Reading[UnmappedCodes]):

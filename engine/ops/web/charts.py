@@ -1,23 +1,42 @@
-"""Charts drawn by the server: lines in a box of fixed size, the label of each point, and the same as a table."""
+"""Charts drawn by the server: lines over time with both axes, bands for outages, and the same values as a table.
+
+The plot is stretched to its place, so what is text is placed in percent of it. A point is the room between two moments;
+its value is in the middle of it. Hover text and table are of the same points.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Final, NamedTuple
 
 from engine.ops.web.wording import NOTHING
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
-MOST_ROWS: Final = 12
-# A single point is drawn as a short line.
+# A single point is drawn as a short line, and a short outage as a band that can be seen.
 SHORTEST: Final = 4.0
-# What is counted of a minute that is not over says little; wider points come some three minutes late.
+# What is counted of a minute that is not over says little.
 MINUTE: Final = 60.0
-LATE_SECONDS: Final = 180.0
+MOST_TICKS: Final = 6
+MOST_NAMED: Final = 3
+# Steps between the ticks of the axis of time, in minutes.
+STEPS: Final = (5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 7_200, 10_080)
+DAY_MINUTES: Final = 1_440
+# Units of a duration, in milliseconds, and up to how many of the one before.
+DURATIONS: Final = (("ms", 1.0), ("s", 1_000.0), ("min", 60_000.0), ("h", 3_600_000.0))
+MOST_OF_A_UNIT: Final = {"ms": 5_000, "s": 300, "min": 300}
 
 Values = Sequence[float | None]
+
+
+class Tick(NamedTuple):
+    """A label of an axis; `place` is in percent, `anchor` how it lies there."""
+
+    place: float
+    text: str
+    anchor: str = "middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,120 +45,240 @@ class ChartLine:
 
     name: str
     path: str
-    now: str
+    last: str
     peak: str
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """The room of one point, from left to right, and its label."""
+class Point:
+    """The values at one point as text, by series, and what else is said of it; `left` and `width` on the plot."""
 
     left: float
     width: float
+    at: str
+    values: tuple[str, ...]
+    note: str
+
+
+class ChartRow(NamedTuple):
+    """One row of a table: points in a row that say the same."""
+
+    at: str
+    values: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """An outage, or another time with a name: `left` and `width` on the plot, and where its name is, in percent."""
+
+    left: float
+    width: float
+    text: str
+    name: Tick
+
+
+class Shade(NamedTuple):
+    """A time that a chart shades: from when until when, its short name, and what it was in words."""
+
+    began: datetime
+    ended: datetime
+    name: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """One chart: lines, the label of each point, and rows of a table, each the highest of its part of the time."""
+    """One chart: lines, both axes, bands, the points, and remarks below it."""
 
     title: str
     unit: str
     lines: tuple[ChartLine, ...]
-    columns: tuple[Column, ...]
-    top: str
-    began_at: str
-    ended_at: str
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    points: tuple[Point, ...]
+    value_ticks: tuple[Tick, ...]
+    time_ticks: tuple[Tick, ...]
+    bands: tuple[Band, ...]
+    remarks: tuple[str, ...]
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to draw yet."""
-        return not any(line.path for line in self.lines)
+        """Whether there is nothing to draw."""
+        return not self.bands and not any(line.path for line in self.lines)
 
+    @property
+    def rows(self) -> tuple[ChartRow, ...]:
+        """The table: what can be read at the points, and points in a row that say the same as one."""
+        return tuple(_rows(self.points))
 
-def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str, Values]) -> LineChart:
-    """Return a chart of series that have a value, or None, at each of some times that are equally far apart."""
-    known = [value for values in series.values() for value in values if value is not None]
-    if not known:
-        return LineChart(
-            title, unit, tuple(ChartLine(name, "", NOTHING, NOTHING) for name in series), (), "", "", "", ()
+    @property
+    def noted(self) -> bool:
+        """Whether something is said of a point besides its values."""
+        return any(point.note for point in self.points)
+
+    def hover(self, point: Point) -> str:
+        """Return what is shown of a point: what the table says, in a line."""
+        named = zip(self.lines, point.values, strict=True)
+        values = (f"{line.name} {value} {self.unit}".rstrip() for line, value in named if value != NOTHING)
+        return f"{point.at}: " + ", ".join([*values, *([point.note] if point.note else [])])
+
+    def description(self) -> str:
+        """Return in a sentence what the drawing shows."""
+        return "; ".join(
+            [f"{line.name} last {line.last}, at most {line.peak} {self.unit}".rstrip() for line in self.lines]
+            + [band.text for band in self.bands]
         )
-    top = _round_up(max(known))
-    clock = _clock(times)
-    step = WIDTH / max(len(times) - 1, 1)
-    lines = tuple(ChartLine(name, _path(values, step, top), *_ends(values)) for name, values in series.items())
-    columns = tuple(
-        Column(max(place * step - step / 2, 0.0), step, _said(clock(at), unit, series, place))
-        for place, at in enumerate(times)
-        if any(values[place] is not None for values in series.values())
-    )
-    return LineChart(title, unit, lines, columns, _short(top), clock(times[0]), clock(times[-1]), _rows(times, series))
 
 
-def per_minute(times: Sequence[datetime], seconds: int, now: datetime, counts: Sequence[int]) -> list[float | None]:
-    """Return how many there were in a minute, at points of `seconds`; None while too little of one is over.
+@dataclass(frozen=True, slots=True)
+class TimeAxis:
+    """The points of a chart: when each begins, and how long it is in seconds."""
+
+    times: Sequence[datetime]
+    seconds: int
+
+    @property
+    def end(self) -> datetime:
+        """When the last point ends."""
+        return self.times[-1] + timedelta(seconds=self.seconds)
+
+    def place(self, moment: datetime, size: float) -> float:
+        """Return where a moment is, within the axis."""
+        length = (self.end - self.times[0]).total_seconds()
+        return min(max((moment - self.times[0]).total_seconds() / length, 0.0), 1.0) * size
+
+    def ticks(self) -> Iterator[Tick]:
+        """Yield labels at round times of this machine's clock, a few of them."""
+        begin, end = self.times[0].astimezone(), self.end
+        minutes = (end - begin).total_seconds() / MINUTE
+        step = next((one for one in STEPS if minutes / one <= MOST_TICKS), math.ceil(minutes / MOST_TICKS))
+        at = begin.replace(hour=0, minute=0, second=0, microsecond=0)
+        while at <= end:
+            if at >= begin:
+                is_day = step >= DAY_MINUTES or (at.hour, at.minute) == (0, 0)
+                place = self.place(at, 100.0)
+                anchor = "start" if place < 4 else "end" if place > 96 else "middle"
+                yield Tick(round(place, 2), at.strftime("%-d %b" if is_day else "%H:%M"), anchor)
+            at += timedelta(minutes=step)
+
+    def clock(self) -> Callable[[datetime], str]:
+        """Return what writes the times of points: hour and minute, with the day where that is not the same."""
+        days = {at.astimezone().date() for at in (self.times[0], self.times[-1])}
+        form = "%H:%M" if len(days) == 1 else "%-d %b %H:%M"
+        return lambda at: at.astimezone().strftime(form)
+
+
+def chart(
+    title: str,
+    unit: str,
+    axis: TimeAxis,
+    series: Mapping[str, Values],
+    shades: Sequence[Shade] = (),
+    notes: Mapping[int, str] | None = None,
+    remarks: Sequence[str] = (),
+) -> LineChart:
+    """Return a chart of series that have a value, or None, at each point of an axis.
+
+    `shades`: times that are shaded and named. `notes`: what is said of points besides their values.
+    """
+    known = [value for values in series.values() for value in values if value is not None]
+    top = _round_up(max(known, default=0.0))
+    lines = tuple(ChartLine(name, _path(values, top), *_ends(values)) for name, values in series.items())
+    bands = tuple(_bands(axis, shades))
+    points = tuple(_points(axis, series, shades, notes or {}))
+    value_ticks = (Tick(100, "0"), Tick(50, short(top / 2)), Tick(0, short(top)))
+    return LineChart(title, unit, lines, points, value_ticks, tuple(axis.ticks()), bands, tuple(remarks))
+
+
+def duration_chart(title: str, axis: TimeAxis, series: Mapping[str, Values], **given: object) -> LineChart:
+    """Return a chart of durations given in milliseconds, in the unit in which they can be read."""
+    top = max((value for values in series.values() for value in values if value is not None), default=0.0)
+    unit, size = next((unit, size) for unit, size in DURATIONS if top / size < MOST_OF_A_UNIT.get(unit, math.inf))
+    scaled = {name: [None if value is None else value / size for value in values] for name, values in series.items()}
+    return chart(title, unit, axis, scaled, **given)  # type: ignore[arg-type]  # what chart takes
+
+
+def per_minute(axis: TimeAxis, now: datetime, counts: Values) -> list[float | None]:
+    """Return how many there were in a minute at each point; None while too little of one is over.
 
     A minute that is not over and already has more than the one before is shown: a flood, or the first messages of all.
     """
-    late = LATE_SECONDS if seconds > MINUTE else 0.0
-    over = [min((now - at).total_seconds() - late, seconds) for at in times]
-    rates = [count * 60 / past if past >= MINUTE else None for count, past in zip(counts, over, strict=True)]
-    if seconds <= MINUTE and rates[-1] is None and counts[-1] > max(counts[-2:-1], default=0):
-        rates[-1] = float(counts[-1])
+    over = [min((now - at).total_seconds(), axis.seconds) for at in axis.times]
+    rates = [
+        count * MINUTE / past if count is not None and past >= MINUTE else None
+        for count, past in zip(counts, over, strict=True)
+    ]
+    last = counts[-1]
+    if axis.seconds <= MINUTE and rates[-1] is None and last is not None:
+        before = next((count for count in counts[-2:-1] if count is not None), 0)
+        rates[-1] = float(last) if last > before else None
     return rates
 
 
-def _path(values: Values, step: float, top: float) -> str:
+def short(value: float) -> str:
+    """Return a value as text, to three digits or to the whole."""
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}".replace(",", "\u202f")
+    digits = max(2 - math.floor(math.log10(value)), 0)
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
+
+
+def _points(
+    axis: TimeAxis, series: Mapping[str, Values], shades: Sequence[Shade], notes: Mapping[int, str]
+) -> Iterator[Point]:
+    """Yield the points of which something is known."""
+    step, clock, long = WIDTH / len(axis.times), axis.clock(), timedelta(seconds=axis.seconds)
+    for place, at in enumerate(axis.times):
+        values = tuple(NOTHING if values[place] is None else short(values[place] or 0.0) for values in series.values())
+        said = [one.name for one in shades if one.began < at + long and one.ended > at]
+        note = "; ".join(dict.fromkeys([*([notes[place]] if place in notes else []), *said]))
+        if note or set(values) != {NOTHING}:
+            yield Point(place * step, step, clock(at), values, note)
+
+
+def _rows(points: Sequence[Point]) -> Iterator[ChartRow]:
+    for (values, note), group in groupby(points, key=lambda point: (point.values, point.note)):
+        alike = list(group)
+        began, ended = alike[0].at, alike[-1].at
+        yield ChartRow(began if len(alike) == 1 else f"{began} to {ended}", values, note)
+
+
+def _bands(axis: TimeAxis, shades: Sequence[Shade]) -> Iterator[Band]:
+    """Yield the bands; the widest few have their name on the plot."""
+    visible = [one for one in shades if one.began < axis.end and one.ended > axis.times[0]]
+    named = sorted(visible, key=lambda one: one.began - one.ended)[:MOST_NAMED]
+    for one in visible:
+        left, right = axis.place(one.began, WIDTH), axis.place(one.ended, WIDTH)
+        at_left = left < WIDTH * 0.6
+        place = round((left if at_left else right) / WIDTH * 100, 2)
+        name = Tick(place, one.name if one in named else "", "start" if at_left else "end")
+        yield Band(left, max(right - left, SHORTEST), one.text, name)
+
+
+def _path(values: Values, top: float) -> str:
     """Return the path of a line, with a gap where there is no value."""
+    step = WIDTH / max(len(values), 1)
     runs: list[list[tuple[float, float]]] = [[]]
     for place, value in enumerate(values):
         if value is not None:
-            runs[-1].append((place * step, HEIGHT - value / top * HEIGHT))
+            runs[-1].append(((place + 0.5) * step, HEIGHT - value / top * HEIGHT))
         elif runs[-1]:
             runs.append([])
-    drawn = [run if len(run) > 1 else [(max(run[0][0] - SHORTEST, 0.0), run[0][1]), run[0]] for run in runs if run]
+    alone = SHORTEST / 2
+    drawn = [
+        run if len(run) > 1 else [(run[0][0] - alone, run[0][1]), (run[0][0] + alone, run[0][1])] for run in runs if run
+    ]
     return " ".join("M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in run) for run in drawn)
 
 
 def _ends(values: Values) -> tuple[str, str]:
     """Return the last and the highest value."""
     known = [value for value in values if value is not None]
-    return (_short(known[-1]), _short(max(known))) if known else (NOTHING, NOTHING)
-
-
-def _said(at: str, unit: str, series: Mapping[str, Values], place: int) -> str:
-    found = ((name, values[place]) for name, values in series.items())
-    return f"{at}: " + ", ".join(
-        f"{name} {_short(value)} {unit}".rstrip() for name, value in found if value is not None
-    )
-
-
-def _rows(times: Sequence[datetime], series: Mapping[str, Values]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return at most a dozen rows: the beginning of a part of the time, and the highest of each series in it."""
-    size, clock = math.ceil(len(times) / MOST_ROWS), _clock(times)
-    parts = range(0, len(times), size)
-    rows = (
-        (clock(times[first]), tuple(_ends(values[first : first + size])[1] for values in series.values()))
-        for first in parts
-    )
-    return tuple(row for row in rows if set(row[1]) != {NOTHING})
+    return (short(known[-1]), short(max(known))) if known else (NOTHING, NOTHING)
 
 
 def _round_up(value: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20 … at or above a value, so that scales do not jump about."""
-    if value <= 1:
+    """Return the next of 1, 2, 5, 10, 20 … at or above a value, or of 0.1, 0.2 …, so that scales do not jump about."""
+    if value <= 0:
         return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
+    power = 10.0 ** max(math.floor(math.log10(value)), -3)
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}".replace(",", "\u202f") if value >= 10 or value == int(value) else f"{value:.1f}"
-
-
-def _clock(times: Sequence[datetime]) -> Callable[[datetime], str]:
-    """Return what writes the times of a chart: hour and minute, with the day where that is not the same."""
-    days = {at.astimezone().date() for at in (times[0], times[-1])}
-    form = "%H:%M" if len(days) == 1 else "%d %b %H:%M"
-    return lambda at: at.astimezone().strftime(form)

@@ -76,6 +76,10 @@ class AlertBook:
         """Say whether an alert is open."""
         return (kind, subject) in self._open
 
+    def blocks(self, destination: str) -> bool:
+        """Say whether an alert is open that says that a destination takes nothing."""
+        return any((kind, destination) in self._open for kind in alerting.BLOCKING)
+
     def acknowledged(self, kind: AlertKind, subject: str) -> bool:
         """Say whether an alert is open and somebody has acknowledged it."""
         found = self._open.get((kind, subject))

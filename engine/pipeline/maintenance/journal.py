@@ -19,7 +19,8 @@ from engine.journal.journal import Journal
 from engine.journal.maintenance.retention import RetentionPolicy, Rules, prune
 from engine.journal.maintenance.verify import damage_of
 from engine.journal.read.backlog import backlogs
-from engine.journal.state.rollup import WaitBucket, roll_up
+from engine.journal.state.rollup import roll_up
+from engine.journal.state.tally import TallyKey
 from engine.pipeline.engine import Engine
 from engine.pipeline.feed import Feeds
 
@@ -141,7 +142,7 @@ async def roll(engine: Engine) -> None:
 
 
 async def _write(engine: Engine, depths: Mapping[str, int]) -> bool:
-    waits: Counter[WaitBucket] = Counter()
+    waits: Counter[TallyKey] = Counter()
     for dispatch in engine.dispatches.values():
         waits += dispatch.health.waits
         dispatch.health.waits.clear()
@@ -152,8 +153,8 @@ async def _write(engine: Engine, depths: Mapping[str, int]) -> bool:
     except Exception:
         # Written with the next minute. A write that is cut off as the engine stops is under way, and not asked again.
         for wait, count in waits.items():
-            if wait.destination in engine.dispatches:
-                engine.dispatches[wait.destination].health.waits[wait] += count
+            if wait.who in engine.dispatches:
+                engine.dispatches[wait.who].health.waits[wait] += count
         raise
 
 

@@ -176,8 +176,15 @@ class Monitor:
         facts = self._facts(now, found)
         await engine.alerts.settle([*await self._sights(now), *await self._clock(now)], now)
         settled = list(conditions(facts, engine.alerting, engine.alerts.is_open))
+        blocked = self._blocked()
         await engine.alerts.settle([*settled, *self._gone(settled)], now)
+        for name in blocked | self._blocked():
+            engine.dispatches[name].health.blocked_until = now
         self._gauges.set(facts)
+
+    def _blocked(self) -> set[str]:
+        """Return the destinations that take nothing by their alerts."""
+        return {name for name in self._engine.dispatches if self._engine.alerts.blocks(name)}
 
     async def _begin(self, now: datetime) -> None:
         """Take up what is known of the weeks before, and who was seen on which channel."""

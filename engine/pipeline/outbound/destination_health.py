@@ -1,14 +1,14 @@
 """How one destination has been doing since the start: what is counted of it, and what its failures mean for all."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.fhir.plan import Plan
 from engine.journal.entry import Claimed, Settlement, State
-from engine.journal.state.rollup import WaitBucket, wait_of
+from engine.journal.state.tally import TallyKey, delivery_of
 from engine.pipeline.outbound.pauses import HoldStorm
 
 _log = telemetry.logger()
@@ -30,7 +30,8 @@ class DestinationHealth:
     `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
     tried again by itself. `settled` and `failures` count how deliveries ended. `cause` and `since`: how the newest try
     failed, and when the first did, since the destination last answered; empty and None while it answers.
-    `waits`: how long deliveries took since somebody last wrote that down; replays not.
+    `waits`: how long deliveries took since somebody last wrote that down; replays not. `blocked_until`: until when an
+    outage, of the destination or of the engine, is known to have lasted.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,7 +39,8 @@ class DestinationHealth:
         self.failing = self.cause = ""
         self.since: datetime | None = None
         self.settled = self.failures = 0
-        self.waits: Counter[WaitBucket] = Counter()
+        self.waits: Counter[TallyKey] = Counter()
+        self.blocked_until = datetime.min.replace(tzinfo=UTC)
         self._storm = HoldStorm()
 
     def failed(self, cause: str, now: datetime) -> None:
@@ -52,8 +54,11 @@ class DestinationHealth:
     def count(self, claimed: Claimed, verdict: Verdict, result: Settlement) -> None:
         """Count one delivery that was settled."""
         if result.state is State.DELIVERED and not claimed.replay:
-            self.waits[wait_of(self._name, claimed.received_at, result.at)] += 1
             took = (result.at - claimed.received_at).total_seconds()
+            # A clock that was set back measured nothing.
+            if took >= 0:
+                delayed = claimed.received_at < self.blocked_until
+                self.waits[delivery_of(self._name, claimed.received_at, result.at, delayed=delayed)] += 1
             telemetry.series(telemetry.DELIVERY_SECONDS, self._name).observe(max(took, 0.0))
         telemetry.series(telemetry.SETTLED, self._name, result.state, result.reason).inc()
         self.settled += 1

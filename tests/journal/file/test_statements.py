@@ -17,7 +17,7 @@ from engine.journal.read import backlog, counting, filtering, holding, selecting
 from engine.journal.read.searching import EntrySearch
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
-from engine.journal.state import counters, follow_ups, memory, rollup
+from engine.journal.state import counters, follow_ups, memory, rollup, tally
 from engine.journal.write import bulk_replay, entry_lookup, job, operations, recording, settling
 
 HOT = (
@@ -37,6 +37,7 @@ HOT = (
     clocks,
     follow_ups,
     rollup,
+    tally,
 )
 # A run is a row for thousands of entries, and is listed newest first; `reached` are the numbers that were looked up.
 KNOWN_SCANS = re.compile(

@@ -238,12 +238,14 @@ async def test_a_chart_says_what_stands_where_it_is_pointed_at(window: Window) -
     """At once and in its own room; what stood there comes back."""
     await window.open("/overview")
     chart = window.page.locator(".chart", has_text="Held and refused")
-    await expect(chart.locator(".at")).to_contain_text("top line")
+    await expect(chart.locator(".at")).to_have_text("Point at the chart to see its values.")
     await chart.locator(".points rect").last.hover()
     # With its day where the hour that is shown began on the day before.
-    await expect(chart.locator(".at")).to_have_text(re.compile(r"^(\d+ \w+ )?\d\d:\d\d: held [\d.]+, refused [\d.]+$"))
+    await expect(chart.locator(".at")).to_have_text(
+        re.compile(r"^(\d+ \w+ )?\d\d:\d\d: held [\d.]+ in 1 min, refused [\d.]+ in 1 min$")
+    )
     await window.page.get_by_role("heading", name="Overview").hover()
-    await expect(chart.locator(".at")).to_contain_text("top line")
+    await expect(chart.locator(".at")).to_have_text("Point at the chart to see its values.")
 
 
 async def test_what_turns_senders_away_asks_before(browser: Browser, site: Site) -> None:

@@ -243,6 +243,35 @@ async def test_charts_have_four_spans_and_a_table_each(site: Site) -> None:
     assert (await one.get("/live/overview?span=2h")).status_code == 404
 
 
+async def test_charts_of_a_period_are_a_link(site: Site) -> None:
+    """From the form on the page, which keeps what was typed; what is no period is refused in words."""
+    one = await site.person("viewer")
+    answer = await one.get("/overview?since=2h&until=1h")
+    assert answer.status_code == 200
+    assert re.findall(r'name="(?:since|until)"[^>]*value="([^"]*)"', answer.text) == ["2h", "1h"]
+    assert 'sse-connect="/live/overview?since=2h&amp;until=1h"' in answer.text
+    assert "aria-current" not in answer.text.partition('class="spans"')[2].partition("</ul>")[0]
+    for asked, why in {
+        "since=1h&until=2h": "From is not before Until: there is nothing in between",
+        "since=99d": "Charts go back 40 days: choose a later From",
+        "since=soon": "From is not a time",
+        "span=24h&since=2h": "Span and From are two beginnings",
+    }.items():
+        refused = await one.get(f"/overview?{asked}")
+        assert (refused.status_code, why in refused.text) == (422, True), asked
+
+
+async def test_volumes_lead_to_the_messages_that_they_count(site: Site) -> None:
+    """By channel, sender and event: each link's list has as many rows as the number says."""
+    one = await site.person("operator")
+    text = (await one.get("/overview?span=1h")).text
+    links = re.findall(r'href="(/messages\?(?:channel|source|event)=[^"]+)">[^<]+</a></th><td class="num">(\d+)<', text)
+    assert {link.partition("?")[2].partition("=")[0] for link, _count in links} == {"channel", "source", "event"}
+    for link, count in links:
+        rows = (await one.get(link.replace("&amp;", "&"))).text.partition("<tbody")[2].count("<tr")
+        assert rows == int(count), link
+
+
 async def test_accounts_and_tokens_are_kept(site: Site) -> None:
     """An administrator adds an account by a link that is shown once, changes its role, disables it; tokens too."""
     one = await site.person("admin")

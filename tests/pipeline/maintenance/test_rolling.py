@@ -9,7 +9,7 @@ import structlog.testing
 
 from engine.journal.file import tables
 from engine.journal.read.reading import Reader
-from engine.journal.state.rollup import wait_of
+from engine.journal.state.tally import delivery_of
 from engine.pipeline.maintenance import journal
 from tests.flow.test_alerts import House
 
@@ -22,7 +22,7 @@ async def test_a_minute_that_cannot_be_written_is_written_with_the_next(
     house = House(tmp_path)
     engine = await house.start()
     began = engine.now()
-    wait = wait_of("interchange", began, began + timedelta(milliseconds=3))
+    wait = delivery_of("interchange", began, began + timedelta(milliseconds=3), delayed=False)
     engine.dispatches["interchange"].health.waits[wait] = 3
     await engine.journal.write(lambda connection: connection.execute("DROP TABLE rollup") and None)
     with structlog.testing.capture_logs() as lines:

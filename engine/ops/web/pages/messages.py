@@ -38,8 +38,8 @@ def _since(call: WebCall) -> str:
 
 PAGE: Final = 50
 # What may stand in an address: links from other pages use it.
-PLAIN: Final = ("state", "channel", "event", "reason")
-OPEN: Final = (*PLAIN, "source", "control_id", "outcome", "since", "until")
+PLAIN: Final = ("state", "channel", "event", "reason", "source", "since", "until")
+OPEN: Final = (*PLAIN, "control_id", "outcome")
 PRIVATE: Final = ("patient", "visit", "text")
 LABELS: Final = {
     "state": "State", "channel": "Channel", "event": "Event", "reason": "Reason", "source": "Source",

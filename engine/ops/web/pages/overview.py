@@ -1,28 +1,27 @@
 """The first page, live: what is wrong now, where messages are, how it went, what is held; and the menu's counts."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from functools import partial
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.responses import HTMLResponse, Response
 
+from engine.errors import UsageError
 from engine.ops.access.actor import Permission
 from engine.ops.operations.alerts import AlertView, ListAlerts
 from engine.ops.operations.destinations import ResumeDestination, RetryDestination
 from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.messages import ShowCharts
 from engine.ops.operations.status import ShowStatus
-from engine.ops.views.counts import SPANS, Charts
+from engine.ops.views.charting import SPANS
 from engine.ops.views.incident import GRAVITY, Severity
 from engine.ops.web.call import WebCall, form, go
-from engine.ops.web.charts import LineChart, chart, per_minute
+from engine.ops.web.chart_page import ChartPage, volumes
 from engine.ops.web.pages.login import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
-from engine.ops.web.wording import moment_of
+from engine.ops.web.wording import span
 
 
 async def _counts(call: WebCall) -> Response:
@@ -31,6 +30,7 @@ async def _counts(call: WebCall) -> Response:
 
 
 MOST_HELD: Final = 8
+PERIOD: Final = ("span", "since", "until")
 MOST_DESTINATIONS: Final = 8
 
 
@@ -40,7 +40,8 @@ async def _home(call: WebCall) -> Response:
 
 async def _show(call: WebCall) -> Response:
     parts = await asyncio.gather(_now(call), _alerts(call), _charts(call), _held(call))
-    return call.page("overview.html", **{name: value for part in parts for name, value in part.items()})
+    values = {name: value for part in parts for name, value in part.items()}
+    return call.page("overview.html", 422 if values["alarm"] else 200, **values)
 
 
 async def _live(call: WebCall) -> Response:
@@ -56,7 +57,7 @@ async def _live(call: WebCall) -> Response:
     async def charts() -> str:
         return call.part("parts/charts.html", **await _charts(call))
 
-    _span(call)
+    _period(call)
     return streamed(call, now, charts, alerts=alerts, held=held)
 
 
@@ -83,47 +84,37 @@ async def _held(call: WebCall) -> dict[str, object]:
     return {"held": held[:MOST_HELD], "more_held": len(held) > MOST_HELD}
 
 
-def _span(call: WebCall) -> str:
-    span = call.asked("span") or "1h"
-    if span not in SPANS:
+def _period(call: WebCall) -> dict[str, str]:
+    """Return what the address says of the charts' time: a span, or two moments."""
+    given = {name: text for name in PERIOD if (text := call.asked(name).strip())}
+    if given.get("span", "1h") not in SPANS:
         raise RefusedRequestError(404, f"there are no charts of that time: {', '.join(SPANS)}")
-    return span
+    return given or {"span": "1h"}
 
 
 async def _charts(call: WebCall) -> dict[str, object]:
-    span = _span(call)
-    found = await call.perform(ShowCharts, span=span)
-    shown, more = sorted(found.delivery_ms)[:MOST_DESTINATIONS], sorted(found.delivery_ms)[MOST_DESTINATIONS:]
-    return {
-        "span": span,
+    """Gather the charts of a time; of one that they do not show, why."""
+    period = _period(call)
+    around: dict[str, object] = {
+        "period": {name: period.get(name, "") for name in PERIOD},
+        "query": urlencode(period),
         "spans": tuple(SPANS),
-        "charts": list(_drawn(found, shown, call.context.clock())),
-        "more": more,
     }
-
-
-def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterator[LineChart]:
-    times = [moment_of(at) or now for at in found.at]
-    total = partial(_sum, times)
-    rate = partial(per_minute, times, found.seconds, now)
-    yield chart(
-        "Messages",
-        "a minute",
-        times,
-        {"received": rate(total(found.received.values())), "delivered": rate(total(found.delivered.values()))},
-    )
-    yield chart(
-        "Held and refused", "", times, {"held": total(found.held.values()), "refused": total(found.refused.values())}
-    )
-    yield chart("Waiting", "", times, found.depth)
-    yield chart("ACK time", "ms", times, found.ack_ms)
-    for name in destinations:
-        yield chart(f"Delivery to {name}", "ms", times, found.delivery_ms[name])
-
-
-def _sum(times: Sequence[datetime], series: Iterable[Sequence[int]]) -> list[int]:
-    """Return the sum of series at each time; zeros where there is no series."""
-    return [sum(values) for values in zip([0] * len(times), *series, strict=True)]
+    try:
+        found = await call.perform(ShowCharts, **period)
+    except UsageError as error:
+        why = str(error).replace("--since", "From").replace("--until", "Until").replace("--span", "Span")
+        return {**around, "alarm": f"{why[:1].upper()}{why[1:]}", "charts": [], "more": [], "volumes": [], "point": ""}
+    page = ChartPage(found, call.context.clock())
+    destinations = page.destinations()
+    return {
+        **around,
+        "alarm": "",
+        "charts": list(page.charts(destinations[:MOST_DESTINATIONS])),
+        "more": destinations[MOST_DESTINATIONS:],
+        "volumes": volumes(found),
+        "point": span(found.seconds),
+    }
 
 
 _DONE: Final = {"to": "/overview", "notice": "channel"}
