@@ -88,9 +88,10 @@ ENDS: Final[Mapping[str, str]] = {"delivered": "delivered", "held": "held"}
 class Rolled(NamedTuple):
     """How many of a series there were, of a channel or destination, in the row that begins `at` (microseconds).
 
-    Series: received and refused by channel, delivered and depth by destination, held by either, and those of a tally.
-    `bucket`: of ack and delivery, which are histograms; else 0. A depth is the deepest. `is_coarse`: an older program
-    counted in wide ranges, of which the bucket is the middle.
+    Series: received and refused by channel, delivered and depth by destination, held by either, and those of a tally,
+    ack of all channels together, sender and event of the whole time. `bucket`: of ack and delivery, which are
+    histograms; else 0. A depth is the deepest. `is_coarse`: an older program counted in wide ranges, of which the
+    bucket is the middle.
     """
 
     series: str
@@ -132,8 +133,9 @@ def rolled(connection: Connection, width: int, since: datetime, until: datetime)
         minutes = counted(connection, latest, min(end, latest + MINUTES_AT_ONCE * MINUTE))
         rows += [one._replace(at=begin(one.at, width)) for one in minutes]
     found = [_refined(one) for one in rows if one.series != tally.DELIVERY]
-    named = tally.tallies(connection, width, first, end)
-    return [*found, *(Rolled(key.series, key.who, key.at, key.bucket, count) for key, count in named.items())]
+    for query in (tally.DELIVERIES, tally.ACKNOWLEDGEMENTS, tally.NAMES):
+        found += [Rolled(*row) for row in connection.execute(query, (width, first, end)).fetchall()]
+    return found
 
 
 def _refined(row: Rolled) -> Rolled:

@@ -4,7 +4,7 @@ A wait is counted in one of ten buckets to each doubling: what is shown of it, t
 within 4 % of what it was. All widths are written at once, so that no chart is late. Senders and events are counted by
 name up to a limit.
 
-Each function works on the writing connection, but for `tallies`, which takes any.
+Each function works on the writing connection.
 """
 
 import math
@@ -41,8 +41,21 @@ ADD: Final = """
 INSERT INTO tally (width, at, series, who, bucket, count) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (width, at, series, who, bucket) DO UPDATE SET count = tally.count + excluded.count
 """
-# The rows of a width.
-ROWS: Final = "SELECT at, series, who, bucket, count FROM tally WHERE width = ? AND at >= ? AND at < ?"
+# Of the rows of a width: how long deliveries took.
+DELIVERIES: Final = """
+SELECT series, who, at, bucket, count FROM tally WHERE width = ? AND at >= ? AND at < ?
+AND series IN ('delivery', 'delayed')
+"""
+# How long acknowledgements took, of all channels together.
+ACKNOWLEDGEMENTS: Final = """
+SELECT 'ack' AS series, '' AS who, at, bucket, SUM(count) FROM tally WHERE width = ? AND at >= ? AND at < ?
+AND series = 'ack' GROUP BY at, bucket
+"""
+# Senders and events, each as of the first row in which it is.
+NAMES: Final = """
+SELECT series, who, MIN(at), 0 AS bucket, SUM(count) FROM tally WHERE width = ? AND at >= ? AND at < ?
+AND series IN ('sender', 'event') GROUP BY series, who
+"""
 # Drop what no chart shows any more.
 FORGET: Final = "DELETE FROM tally WHERE width = ? AND at < ?"
 
@@ -88,12 +101,6 @@ def add(connection: Connection, counts: Mapping[TallyKey, int], now: int | None 
                 rows[width, begin(at, width), series, who, bucket] += count
     if rows:
         connection.executemany(ADD, [(*row, count) for row, count in rows.items()])
-
-
-def tallies(connection: Connection, width: int, since: int, until: int) -> dict[TallyKey, int]:
-    """Return the rows of a width that begin in a time, in microseconds; from any connection of the journal."""
-    rows = connection.execute(ROWS, (width, since, until)).fetchall()
-    return {TallyKey(at, series, who, bucket): count for at, series, who, bucket, count in rows}
 
 
 def forget(connection: Connection, now: int) -> None:
