@@ -66,7 +66,7 @@ async def test_a_fault_of_ours_is_a_nak_and_a_log_line(desk: Desk, monkeypatch: 
 async def test_a_refused_statement_that_nobody_waits_for_is_told_of_as_well(desk: Desk) -> None:
     """What became of an acknowledgement cannot be noted: the alert says so."""
     seq = await desk.record("1", ("s|1",))
-    await renamed(desk.journal, "answered", "gone")
+    await renamed(desk.journal, "tally", "gone")
     desk.journal.acknowledged(seq, AckOutcome.SENT)
     await desk.deliver((await desk.claimed())[0])
     await desk.journal.read(lambda _connection: None)
