@@ -263,6 +263,7 @@ async def test_charts_of_a_period_are_a_link(site: Site) -> None:
 
 async def test_volumes_lead_to_the_messages_that_they_count(site: Site) -> None:
     """By channel, sender and event: each link's list has as many rows as the number says."""
+    await send_messages(*await site.rig.address(), [message("VOLUME", "FL-21")])
     one = await site.person("operator")
     text = (await one.get("/overview?span=1h")).text
     links = re.findall(r'href="(/messages\?(?:channel|source|event)=[^"]+)">[^<]+</a></th><td class="num">(\d+)<', text)
