@@ -268,7 +268,7 @@ async def test_what_waited_through_an_outage_is_known(house: House) -> None:
         found = reader.outages(NIGHT, house.now)
     assert [(outage.kind, outage.subject) for outage in found] == [
         ("destination-paused", "interchange"),
-        ("engine-stopped", "engine"),
+        ("stopped", "engine"),
     ]
 
 

@@ -30,7 +30,7 @@ FORGET: Final = "DELETE FROM uptime WHERE seen_at < ?"
 
 
 # What an outage of the engine is called, next to the alerts of destinations.
-STOPPED: Final = "engine-stopped"
+STOPPED: Final = "stopped"
 ENGINE: Final = "engine"
 
 

@@ -102,7 +102,7 @@ async def test_an_outage_is_named_and_nothing_is_counted_while_the_engine_does_n
         (one.kind, one.subject, one.began_at[14:16], one.ended_at and one.ended_at[14:16]) for one in found.outages
     ]
     assert named == [
-        ("engine-stopped", "engine", "00", "10"),
+        ("stopped", "engine", "00", "10"),
         ("destination-down", "d", "01", "02"),
         ("destination-paused", "e", "09", None),
     ]

@@ -25,7 +25,7 @@ def found(**given: Any) -> Charts:
             "delayed": {"cdis": (0, 0, 0, 7)}, "coarse_until": AT[1],
             "outages": (
                 {"kind": "destination-down", "subject": "cdis", "began_at": AT[1], "ended_at": AT[3]},
-                {"kind": "engine-stopped", "subject": "engine", "began_at": AT[2], "ended_at": AT[3]},
+                {"kind": "stopped", "subject": "engine", "began_at": AT[2], "ended_at": AT[3]},
                 {"kind": "destination-paused", "subject": "warehouse", "began_at": AT[3], "ended_at": None},
             ),
             "volume": {"channel": {"adt": 66, "lab": 3}, "sender": {"A|B&C": 50, "": 1, "*": 8}, "event": {"A08": 69}},
