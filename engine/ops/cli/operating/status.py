@@ -163,8 +163,8 @@ def _channel(channel: ChannelView, passed: Throughput) -> Sequence[object]:
         name,
         cell(channel.state, POSITIVE if channel.state == "listening" else NEGATIVE),
         channel.connections,
-        _last(passed.received.get(name, ())) or 0,
-        _last(passed.refused.get(name, ())) or 0,
+        _last(passed.received.get(name, ())) or "0",
+        _last(passed.refused.get(name, ())) or "0",
         p50,
         p99,
         f"{_age(channel.last_received_at)} ago" if last else "none since the start",
@@ -175,7 +175,7 @@ def _destination(destination: DestinationView, passed: Throughput) -> Sequence[o
     return (
         destination.destination,
         state_of(destination),
-        _last(passed.settled.get(destination.destination, {}).get("delivered", ())) or 0,
+        _last(passed.settled.get(destination.destination, {}).get("delivered", ())) or "0",
         destination.waiting,
         _age(destination.oldest_received_at) if destination.oldest_received_at else "",
         destination.held,
@@ -199,9 +199,10 @@ def next_try(destination: DestinationView) -> str:
     return "" if at is None else f"next try in {span(left)}" if left >= 1 else "being tried now"
 
 
-def _last(series: Sequence[int | None]) -> int | None:
-    """Return the value of the last minute that is over."""
-    return series[-2] if len(series) > 1 else None
+def _last(series: Sequence[float | None]) -> str:
+    """Return the value of the last minute that is over, '' where nothing was measured."""
+    value = series[-2] if len(series) > 1 else None
+    return "" if value is None else f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
 def _age(value: str | None) -> str:
