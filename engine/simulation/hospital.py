@@ -99,7 +99,7 @@ class Hospital:
         self._counts = {"number": 0, "visit": 0, "account": 0, "message": 0}
         self.doctors = tuple(
             Doctor(
-                f"{1100 + 17 * at}",
+                f"{self._name}{1100 + 17 * at}",
                 draw.choice(words.BEGINNINGS) + draw.choice(words.ENDINGS),
                 draw.choice(words.GIVEN["FM"[at % 2]]),
             )

@@ -81,6 +81,9 @@ def _named(parts: tuple[StructurePart, ...], *, many: bool = False) -> list[tupl
 START: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
 """Where time begins by default: a fixed day, so that a seed alone says every byte."""
 
+PATIENTS: Final = 50
+"""How many people are in care by default."""
+
 FIRST_ARRIVALS: Final = timedelta(hours=24)
 REPLACED_WITHIN: Final = timedelta(hours=48)
 LATE_EVENTS: Final = frozenset({"A08", "A31"})
@@ -105,10 +108,11 @@ class SimulatedMessage:
     note: str = ""
 
 
-def simulate(seed: int, patients: int = 50, start: datetime = START) -> Iterator[SimulatedMessage]:
+def simulate(seed: int, patients: int = PATIENTS, start: datetime = START) -> Iterator[SimulatedMessage]:
     """Return an endless stream of messages in the order in which they go out; the same arguments, the same bytes.
 
-    No number of one seed is one of another: streams of two seeds may go to one server.
+    Streams of other arguments share no number of a patient, visit, account, doctor or message, so that both may go
+    to one server.
 
     At any time at most `patients` people and their newborns are dealt with, so that memory does not grow. Times are
     the hospital's own, without an offset; `start` is the earliest.
@@ -116,12 +120,24 @@ def simulate(seed: int, patients: int = 50, start: datetime = START) -> Iterator
     return _World(seed, patients, start).run()
 
 
+def range_of(seed: int, patients: int, start: datetime = START) -> str:
+    """Return what the numbers of one stream have in common: `7`, and `7P20` or `7P20D31` where more is asked for.
+
+    After P stands how many patients, after D how many days after the default start.
+    """
+    people = "" if patients == PATIENTS else f"P{patients}"
+    day = (start - START) / timedelta(days=1)
+    return f"{seed}{people}" + (f"D{day:g}" if day else "")
+
+
 class _World:
     """Courses and messages that wait for their time."""
 
     def __init__(self, seed: int, patients: int, start: datetime) -> None:
-        self._draw = Random(seed)  # noqa: S311 - believable, not secret
-        self._hospital = Hospital(self._draw, patients, f"{seed}")
+        name = range_of(seed, patients, start)
+        # Drawn from the name: the people of two streams of one seed would be the same, under other numbers.
+        self._draw = Random(name)  # noqa: S311 - believable, not secret
+        self._hospital = Hospital(self._draw, patients, name)
         self._order = count()
         self._waiting: list[tuple[datetime, int, int, bool, Way | SimulatedMessage]] = []
         for family in range(patients):

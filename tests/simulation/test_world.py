@@ -1,8 +1,8 @@
 """The stream keeps the rules of a hospital, whatever the seed; held on the bytes alone."""
 
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
-from itertools import islice, pairwise
+from datetime import UTC, datetime, timedelta
+from itertools import combinations, islice, pairwise
 
 import hl7
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.hl7.events import structure
 from engine.hl7.message import parse
-from engine.simulation.world import START, simulate
+from engine.simulation.world import START, range_of, simulate
 from tests.simulation.wire import CODECS, Told, day, told
 
 SEEDS = st.integers(0, 2**32)
@@ -221,19 +221,29 @@ def test_time_begins_where_it_is_told(start: datetime) -> None:
     assert 0 <= (first.message.event_at - start).total_seconds() < 6 * 3600
 
 
-def test_two_seeds_share_no_number() -> None:
-    """Patients, visits, accounts and messages: streams of two seeds may go to one server, one after the other."""
+LATER = START + timedelta(days=31)
+STREAMS = {"7": (7, 50, START), "70": (70, 50, START), "7P20": (7, 20, START), "7P20D31": (7, 20, LATER)}
 
-    def numbers(seed: int) -> set[str]:
+
+def test_the_range_of_a_stream_is_told_by_its_numbers() -> None:
+    """The seed, then patients and first day where they are not the default."""
+    assert {name: range_of(*arguments) for name, arguments in STREAMS.items()} == {name: name for name in STREAMS}
+
+
+def test_two_streams_share_no_number() -> None:
+    """Patients, visits, accounts, doctors, messages: streams may go to one server, of one seed and of two."""
+
+    def numbers(seed: int, patients: int, start: datetime) -> set[str]:
         found = set()
-        for one in day(seed, 12, 400):
+        for message in islice(simulate(seed, patients, start), 400):
+            one = told(message)
             found.add(one.field("MSH", 10))
-            for name, place in (("PID", 3), ("PID", 18), ("PV1", 19), ("MRG", 1)):
+            for name, place in (("PID", 3), ("PID", 18), ("PV1", 7), ("PV1", 19), ("MRG", 1), ("MRG", 3)):
                 for row in one.named(name):
-                    text = row[place] if len(row) > place else ""
-                    found |= {each.partition("^")[0] for each in text.split("~")}
+                    parts = [each.split("^") for each in (row[place] if len(row) > place else "").split("~")]
+                    found |= {part[0] for part in parts if "SSA" not in part}
         return found - {""}
 
-    one, other = numbers(1), numbers(11)
-    assert len(one) > 400
-    assert one.isdisjoint(other)
+    streams = [numbers(*arguments) for arguments in STREAMS.values()]
+    assert min(map(len, streams)) > 400
+    assert all(one.isdisjoint(other) for one, other in combinations(streams, 2))

@@ -111,7 +111,10 @@ def _without_code(section: ReportSection) -> ReportSection:
 
 
 def _total(made: JsonObject) -> str:
-    return f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
+    plural = "" if made["messages"] == 1 else "s"
+    return f"{made['messages']} message{plural}" + (
+        f", {made['unreadable']} cannot be read" if made["unreadable"] else ""
+    )
 
 
 def _lines(made: JsonObject, *, unused: bool) -> Iterator[str]:

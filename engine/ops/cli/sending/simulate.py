@@ -1,6 +1,7 @@
 """`adt-engine simulate`: a believable, seeded ADT stream, to files or over MLLP."""
 
 import asyncio
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,19 +17,22 @@ import typer
 from engine.errors import UsageError
 from engine.ops.cli.sending.send import COLUMNS, Authority, Certificate, Connections, Timeout, far_end, row_of, trusted
 from engine.ops.sender.line import BlockAnswer, send_stream
-from engine.simulation.world import START, SimulatedMessage
+from engine.simulation.world import PATIENTS, START, SimulatedMessage
 from engine.simulation.world import simulate as stream
 from engine.terminal.options import AsJson
-from engine.terminal.table import output, print_json, print_line, progress, table
+from engine.terminal.table import note, output, print_json, print_line, progress, table
 
 _EVENTS: Final = 1000
 _REFUSED_KEPT: Final = 60
+# A seed that is drawn has six digits: none is one of the small ones that people choose.
+_DRAWN_SEEDS: Final = range(100_000, 1_000_000)
 
 
 @dataclass(slots=True)
 class _Counters:
     """What was made and, where it was sent, what was answered."""
 
+    seed: int
     events: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
@@ -51,11 +55,18 @@ class _Counters:
 
 
 def simulate(
-    patients: Annotated[int, typer.Option(min=1, max=1_000_000, help="People in care at any time.")] = 50,
+    patients: Annotated[int, typer.Option(min=1, max=1_000_000, help="People in care at any time.")] = PATIENTS,
     events: Annotated[
         int, typer.Option(min=0, help="Stop after this many messages; 0: 1000, or as many as --days makes.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="The same seed produces the same bytes.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=999_999_999,
+            help="The same seed produces the same bytes; without it a new one is drawn and named.",
+        ),
+    ] = None,
     to: Annotated[str, typer.Option(metavar="HOST:PORT", help="Send them there over MLLP.")] = "",
     out: Annotated[
         Path | None, typer.Option(help="Write one file per message into this folder, or all into one FILE.hl7.")
@@ -72,15 +83,19 @@ def simulate(
     """Simulate hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.
 
     Four invented systems speak, in HL7 2.3 to 2.8 and two character sets, for the authorities RVB and LKS. Every name
-    and number is made up. Exit 0 if all was written, or answered positively; 1 if something was refused.
+    and number is made up, and each seed has numbers of its own, so that several can go to one engine. Exit 0 if all was
+    written, or answered positively; 1 if something was refused.
 
     Example: adt-engine simulate --patients 20 --events 500 --seed 7 --out days
     """
     if bool(to) == (out is not None):
         raise UsageError("say where the messages go: --to HOST:PORT, or --out DIR")
-    counters = _Counters()
+    chosen = secrets.choice(_DRAWN_SEEDS) if seed is None else seed
+    if seed is None:
+        note(f"seed {chosen} (--seed {chosen} makes the same messages again)")
+    counters = _Counters(chosen)
     count = events or (0 if days else _EVENTS)
-    messages = map(counters.count, _bounded(stream(seed, patients, _start(from_)), _start(from_), count, days))
+    messages = map(counters.count, _bounded(stream(chosen, patients, _start(from_)), _start(from_), count, days))
     started = time.perf_counter()
     with progress(shown=not as_json) as bar:
         task = bar.add_task("simulating", total=count or None)
@@ -147,6 +162,7 @@ def _write(messages: Iterator[SimulatedMessage], out: Path, advance: Callable[[]
 
 def _report(counters: _Counters, seconds: float) -> dict[str, object]:
     return {
+        "seed": counters.seed,
         "messages": counters.events.total(),
         "bytes": counters.written_bytes,
         "events": dict(sorted(counters.events.items())),
@@ -166,6 +182,7 @@ def _show(counters: _Counters, seconds: float, where: str) -> None:
     output().print(table(("Event", "Messages #"), sorted(counters.events.items())))
     total = counters.events.total()
     notes = "".join(f", {count} {note}" for note, count in sorted(counters.notes.items()))
-    print_line(f"{total} messages to {where} in {seconds:.1f} s ({total / max(seconds, 1e-9):.0f}/s){notes}")
+    pace = f"{seconds:.1f} s ({total / max(seconds, 1e-9):.0f}/s)"
+    print_line(f"seed {counters.seed}: {total} messages to {where} in {pace}{notes}")
     if counters.answers:
         print_line(", ".join(f"{count} {code}" for code, count in sorted(counters.answers.items())))

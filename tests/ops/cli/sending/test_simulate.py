@@ -1,6 +1,7 @@
 """The command `simulate`: files that can be sent, and a stream over sockets, counted."""
 
 import json
+import re
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ app.command()(simulate)
 
 
 run = partial(invoked, app)
+SIX = ("--patients", "6", "--seed", "1")
 
 
 def test_files_are_the_stream(tmp_path: Path) -> None:
@@ -27,7 +29,7 @@ def test_files_are_the_stream(tmp_path: Path) -> None:
     folder = tmp_path / "days"
     code, said = run("--patients", "5", "--events", "40", "--seed", "9", "--out", str(folder))
     made = list(islice(stream(9, 5), 40))
-    assert (code, "40 messages" in said) == (0, True)
+    assert (code, "seed 9: 40 messages" in said) == (0, True)
     assert min(file.name for file in folder.iterdir()) == f"000001-{made[0].trigger.lower()}.hl7"
     assert read_messages([folder]) == tuple(one.raw for one in made)
 
@@ -35,15 +37,25 @@ def test_files_are_the_stream(tmp_path: Path) -> None:
 def test_one_file_holds_all(tmp_path: Path) -> None:
     """A name that ends in .hl7 is one file, which `send` cuts at each MSH."""
     file = tmp_path / "days.hl7"
-    assert run("--patients", "5", "--events", "40", "--out", str(file))[0] == 0
+    assert run("--patients", "5", "--events", "40", "--seed", "1", "--out", str(file))[0] == 0
     assert read_messages([file]) == tuple(one.raw for one in islice(stream(1, 5), 40))
+
+
+def test_without_a_seed_a_new_one_is_drawn_and_named(tmp_path: Path) -> None:
+    """Two runs differ, and what the report names makes the same bytes again."""
+    said = [run("--events", "20", "--out", str(tmp_path / name))[1] for name in ("one", "other")]
+    seeds = [re.search(r"^seed (\d{6}): 20 messages", text, re.MULTILINE)[1] for text in said]
+    assert seeds[0] != seeds[1]
+    _, report = run("--events", "20", "--seed", seeds[0], "--out", str(tmp_path / "again"), "--json")
+    assert json.loads(report)["seed"] == int(seeds[0])
+    assert read_messages([tmp_path / "again"]) == read_messages([tmp_path / "one"])
 
 
 def test_days_bound_the_stream_too(tmp_path: Path) -> None:
     """Two days are fewer messages than ten, and none is of the third."""
     counts = []
     for days in ("2", "10"):
-        _, said = run("--days", days, "--out", str(tmp_path / days), "--from", "2027-01-04", "--json")
+        _, said = run("--days", days, "--seed", "1", "--out", str(tmp_path / days), "--from", "2027-01-04", "--json")
         counts.append(json.loads(said)["messages"])
     assert 0 < counts[0] < counts[1]
     last = read_messages([tmp_path / "2"])[-1]
@@ -78,7 +90,7 @@ def test_wrong_use_is_named(arguments: tuple[str, ...], said: str) -> None:
 def test_over_sockets_each_family_keeps_its_order() -> None:
     """All messages arrive over several connections; those of one family in the order they were made."""
     with engine() as peer:
-        code, said = run("--patients", "6", "--events", "120", "--to", f"127.0.0.1:{peer.port}", "--connections", "3")
+        code, said = run(*SIX, "--events", "120", "--connections", "3", "--to", f"127.0.0.1:{peer.port}")
     made = list(islice(stream(1, 6), 120))
     assert code == 0
     assert "120 AA" in said
@@ -91,7 +103,7 @@ def test_over_sockets_each_family_keeps_its_order() -> None:
 def test_refusals_are_counted_and_end_with_1() -> None:
     """The first refusals are listed with control ID and code, never with a name."""
     with engine(lambda block: [ack(block, "AE" if b"ADT^A04" in block else "AA")]) as peer:
-        code, said = run("--patients", "6", "--events", "60", "--to", f"127.0.0.1:{peer.port}", "--json")
+        code, said = run(*SIX, "--events", "60", "--json", "--to", f"127.0.0.1:{peer.port}")
     report = json.loads(said)
     assert code == 1
     assert report["totals"]["AE"] == report["events"]["A04"] == len(report["refused"])
