@@ -16,6 +16,7 @@ import pytest
 from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
+from engine.interchange.app.process import at_port
 from tests.interchange.kit import SECRET, patient, running, running_inside
 from tests.interchange.nursery import ran
 from tests.interchange.places import url_of
@@ -250,3 +251,16 @@ def test_faults_of_the_whole_are_told_all_at_once() -> None:
         (11, "auth.auto_login_user"),
         (11, "auth.auto_login_user"),
     ]
+
+
+def test_a_return_address_below_an_open_base_url_gets_the_bound_port() -> None:
+    """A browser that signs in comes back to the port that was free; another program's address stays."""
+    chart = """
+  chart: {tenant: riverbend, name: Charts, grants: [authorization_code], scopes: ["user/*.read"],
+          redirect_uris: ["http://127.0.0.1:0/chart/signed-in", "http://127.0.0.1:1/back"]}
+test_hooks"""
+    text = CONFIGURATION.replace("\ntest_hooks", chart)
+    bound = at_port(validate(parse(text, "i.yaml"), ServiceConfiguration), 4711)
+    assert bound.base_url == "http://127.0.0.1:4711"
+    assert bound.clients["chart"].redirect_uris == ("http://127.0.0.1:4711/chart/signed-in", "http://127.0.0.1:1/back")
+    assert bound.clients["engine"].redirect_uris == ()

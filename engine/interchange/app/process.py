@@ -108,7 +108,8 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; `announce` is called with the base address once the service is ready.
 
-    Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
+    Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0`, and a return address of a client below such
+    a `base_url`, then gets its number.
     On SIGHUP `reread` is called with the configuration, and what it returns is put in force
     (`ConfigurationReloader`). `works` are the kinds of jobs.
     StartError: the address, the certificate or the database cannot be used.
@@ -165,12 +166,24 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfiguration:
-    """Return the configuration with the bound port in addresses that end in `:0`."""
-    addresses = {
+    """Return the configuration with the bound port in addresses that end in `:0`, and in clients' return addresses."""
+    open_address = f"{configuration.base_url}/"
+    addresses: dict[str, object] = {
         name: f"{getattr(configuration, name).removesuffix(':0')}:{port}"
         for name in ("base_url", "auth_url")
         if getattr(configuration, name).endswith(":0")
     }
+    if "base_url" in addresses:
+        addresses["clients"] = {
+            name: client.model_copy(
+                update={
+                    "redirect_uris": tuple(
+                        uri.replace(open_address, f"{addresses['base_url']}/", 1) for uri in client.redirect_uris
+                    )
+                }
+            )
+            for name, client in configuration.clients.items()
+        }
     return configuration.model_copy(update=addresses)
 
 

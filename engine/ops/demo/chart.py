@@ -31,18 +31,28 @@ class DemoCharts:
 
         AdtEngineError: the service refuses the search, or the token.
         """
-        if not self._token:
-            self._token = await self._sign_in()
         url = f"{self._base}/fhir/R4/Patient?identifier={quote(f'{system}|{value}', safe='')}"
-        answer = await self._client.send("GET", url, [("Authorization", f"Bearer {self._token}")])
+        answer = await self._client.send("GET", url, [await self._authorization()])
         if answer.status != 200:
             raise AdtEngineError(f"the service answers {answer.status} to a search")
         entries = answer.json.get("entry", [])
         return dict(entries[0]["resource"]) if len(entries) == 1 else None
 
+    async def subscribe(self, subscription: bytes) -> None:
+        """Make a Subscription; AdtEngineError where the service refuses it."""
+        headers = [await self._authorization(), ("Content-Type", "application/fhir+json")]
+        answer = await self._client.send("POST", f"{self._base}/fhir/R4/Subscription", headers, subscription)
+        if answer.status != 201:
+            raise AdtEngineError(f"the service answers {answer.status} to a subscription")
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
+
+    async def _authorization(self) -> tuple[str, str]:
+        if not self._token:
+            self._token = await self._sign_in()
+        return "Authorization", f"Bearer {self._token}"
 
     async def _sign_in(self) -> str:
         form = (

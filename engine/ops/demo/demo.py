@@ -5,6 +5,8 @@ import secrets
 import shutil
 import signal
 import tempfile
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
@@ -15,31 +17,49 @@ import typer
 from engine.config.settings import child_environment, shipped
 from engine.errors import UsageError
 from engine.ops.demo.chart import DemoCharts
-from engine.ops.demo.demo_days import CONNECTIONS, Days, go_on, live, stream
+from engine.ops.demo.demo_days import Days, go_on, live, stream
 from engine.ops.demo.demo_feed import FeedResult, feed
 from engine.ops.demo.processes import Child, start
+from engine.ops.demo.webhook import CERTIFICATE, DemoWebhook, subscription
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.command import ask
+from engine.security.passwords import SHORTEST
 from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
 SECRET_VARIABLE = "ENGINE_SECRET"  # noqa: S105 - the name of a variable, no secret
 CLIENT = "engine"
 OPERATOR = "operator"
+# The demo's own feed comes from the same address as what somebody sends meanwhile, perhaps in two terminals.
+CONNECTIONS = 64
 
-_SERVICE = """\
+# Merged in the samples: its chart has a history.
+SHOWN_NUMBER = "100021"
+
+_SERVICE = f"""\
 environment: sandbox
 base_url: http://127.0.0.1:0
 service_identifier_system: https://cdis.example
-tenants: {riverbend: {}}
+webhooks: {{ca_bundle: {CERTIFICATE}}}
+tenants:
+  riverbend: {{webhook_allow: [127.0.0.1]}}
 clients:
   engine:
     tenant: riverbend
-    secret: {env: ENGINE_SECRET}
+    secret: {{env: {SECRET_VARIABLE}}}
     name: adt-engine
     grants: [client_credentials]
     scopes: ["system/*.*"]
     role: system-integration
+  chart:
+    tenant: riverbend
+    name: The demo's charts
+    grants: [authorization_code]
+    redirect_uris: ["http://127.0.0.1:0/chart/signed-in"]
+    scopes: ["user/*.read"]
+users:
+  nurse: {{tenant: riverbend, role: nurse, name: A nurse of the demo}}
+auth: {{auto_login_user: nurse}}
 """
 
 
@@ -77,25 +97,26 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
     """Run the demo; say whether all came out as expected. `rate` None: stop after the last message."""
     secret = secrets.token_urlsafe(24)
     environment = child_environment(**{SECRET_VARIABLE: secret})
-    service = await _start_service(folder, environment)
-    try:
+    async with AsyncExitStack() as ends:
+        webhook = DemoWebhook(folder)
+        endpoint = await webhook.start()
+        ends.push_async_callback(webhook.stop)
+        service = await _start_service(folder, environment)
+        ends.push_async_callback(service.stop)
         engine = await _start_engine(folder, environment, service)
+        ends.push_async_callback(engine.stop)
+        charts = DemoCharts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
         try:
-            charts = DemoCharts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
-            try:
-                results = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
-            finally:
-                await charts.close()
-            messages = stream()
-            days = await live(folder / "engine", engine.port, messages, events)
-            _report(results, days, as_json=as_json)
-            if rate is not None:
-                going = asyncio.ensure_future(go_on(engine.port, messages, rate)) if rate else None
-                await _stay(folder, service, engine, going)
+            await charts.subscribe(subscription(endpoint))
+            results = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
         finally:
-            await engine.stop()
-    finally:
-        await service.stop()
+            await charts.close()
+        messages = stream()
+        days = await live(folder / "engine", engine.port, messages, events)
+        _report(results, days, webhook, as_json=as_json)
+        if rate is not None:
+            going = asyncio.ensure_future(go_on(engine.port, messages, rate)) if rate else None
+            await _stay(_places(folder, service, engine, await _way_in(folder, engine)), (service, engine), going)
     return days.good and all(result.as_expected for result in results)
 
 
@@ -112,8 +133,7 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     channels.mkdir()
     text = (shipped("channels") / "riverbend-adt.yaml").read_text()
     text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
-    # The demo's own feed comes from the same address as what somebody sends meanwhile.
-    text += f"limits: {{connections_per_address: {8 + CONNECTIONS}}}\n"
+    text += f"limits: {{connections_per_address: {CONNECTIONS}}}\n"
     (channels / "riverbend-adt.yaml").write_text(text)
     arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]
     return await start("the engine", arguments, environment, folder / "engine.log", ready="started")
@@ -130,11 +150,12 @@ def _progress(result: FeedResult) -> None:
         console.print(cell(f"      {difference}", NEGATIVE), soft_wrap=True)
 
 
-def _report(results: list[FeedResult], days: Days, *, as_json: bool) -> None:
+def _report(results: list[FeedResult], days: Days, webhook: DemoWebhook, *, as_json: bool) -> None:
     good = sum(result.as_expected for result in results)
     if as_json:
         rows = [result.as_row() for result in results]
         whole = {"messages": rows, "as_expected": good, "of": len(results), "days": days.as_row()}
+        whole |= {"webhook": {"received": webhook.received}}
         typer.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     console = output()
@@ -146,6 +167,7 @@ def _report(results: list[FeedResult], days: Days, *, as_json: bool) -> None:
     console.print(cell(f"{good} of {len(results)} as expected", POSITIVE if good == len(results) else NEGATIVE))
     if days.sent:
         _report_days(days)
+    console.print(cell(f"{webhook.received} changes of charts sent to a subscriber's webhook"), soft_wrap=True)
 
 
 def _report_days(days: Days) -> None:
@@ -166,24 +188,33 @@ async def _way_in(folder: Path, engine: Child) -> str:
     return f"http://127.0.0.1:{port}/set-up?{urlencode({'name': invited.name, 'token': invited.token})}"
 
 
-async def _stay(folder: Path, service: Child, engine: Child, going: "asyncio.Future[None] | None") -> None:
-    link = await _way_in(folder, engine)
-    errors().print(
+def _places(folder: Path, service: Child, engine: Child, link: str) -> str:
+    """Return where to look, and what to type in a second terminal."""
+    address = f"http://127.0.0.1:{service.port}"
+    return (
         f"\nStill running until Ctrl-C:\n"
         f"  pages    {link}\n"
-        f"           as operator; the link works once: choose a password of 15 characters or more\n"
-        f"  FHIR     http://127.0.0.1:{service.port}/fhir/R4/metadata\n"
+        f"           as {OPERATOR}; the link works once: choose a password of {SHORTEST} characters or more\n"
+        f"  charts   {address}/chart\n"
+        f"           signed in as a nurse; search a record number such as {SHOWN_NUMBER}\n"
+        f"  webhook  tail -f {folder / 'webhook.log'}\n"
+        f"           a line for each change of a chart, as a subscriber receives it\n"
+        f"  FHIR     {address}/fhir/R4/metadata\n"
         f"  MLLP     adt-engine send FILE --to 127.0.0.1:{engine.port}\n"
-        f"  entries  adt-engine messages list --data {folder / 'engine'}",
-        soft_wrap=True,
+        f"           adt-engine simulate --events 500 --to 127.0.0.1:{engine.port}\n"
+        f"  entries  adt-engine messages list --data {folder / 'engine'}"
     )
+
+
+async def _stay(places: str, processes: Sequence[Child], going: "asyncio.Future[None] | None") -> None:
+    errors().print(places, soft_wrap=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     ends = [
         asyncio.ensure_future(stop.wait()),
-        *(asyncio.ensure_future(one.process.wait()) for one in (service, engine)),
+        *(asyncio.ensure_future(child.process.wait()) for child in processes),
     ]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:
