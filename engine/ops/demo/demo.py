@@ -197,7 +197,7 @@ def _places(folder: Path, service: Child, engine: Child, link: str) -> str:
         f"           as {OPERATOR}; the link works once: choose a password of {SHORTEST} characters or more\n"
         f"  charts   {address}/chart\n"
         f"           signed in as a nurse; search a record number such as {SHOWN_NUMBER}\n"
-        f"  webhook  tail -f {folder / 'webhook.log'}\n"
+        f"  webhook  tail -f {folder / 'webhook.txt'}\n"
         f"           a line for each change of a chart, as a subscriber receives it\n"
         f"  FHIR     {address}/fhir/R4/metadata\n"
         f"  MLLP     adt-engine send FILE --to 127.0.0.1:{engine.port}\n"

@@ -25,7 +25,7 @@ class DemoWebhook:
     """An endpoint on this machine, with a certificate of its own; `log` is the file that people watch."""
 
     def __init__(self, folder: Path) -> None:
-        self.log = folder / "webhook.log"
+        self.log = folder / "webhook.txt"
         self.received = 0
         self._certificate, self._key = folder / CERTIFICATE, folder / "webhook.key"
         self._server: asyncio.Server | None = None
