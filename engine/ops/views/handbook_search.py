@@ -44,21 +44,28 @@ class Hit:
     excerpt: str
 
 
-def search(words: Sequence[str]) -> list[Hit]:
+def search(words: Sequence[str], *, partial: bool = False) -> list[Hit]:
     """Return the sections in which all words occur, singular or plural, the best first.
 
     A word such as `PID-3` or `ambiguous-identity` occurs where its parts follow each other;
-    a code of a family (`http-412`) occurs where its family does (`http-4*`).
+    a code of a family (`http-412`) occurs where its family does (`http-4*`). `partial`: somebody may still be typing
+    the last word, so that its beginning is enough.
     """
-    hits = _hits(words)
+    hits = _hits(words) or (_hits(words, partial=True) if partial else [])
     if hits or len(words) != 1:
         return hits
     family = reason_of(words[0])
     return _hits([family.code]) if family.kinds else []
 
 
-def _hits(words: Sequence[str]) -> list[Hit]:
-    terms = [term for term in (_folded(word) for word in " ".join(words).split()) if term.strip()]
+def terms_of(words: str, *, partial: bool = False) -> list[str]:
+    """Return the words of a search as `folded` writes them; of a `partial` one the last is a beginning."""
+    terms = [term for term in map(folded, words.split()) if term.strip()]
+    return [*terms[:-1], terms[-1].rstrip()] if terms and partial else terms
+
+
+def _hits(words: Sequence[str], *, partial: bool = False) -> list[Hit]:
+    terms = terms_of(" ".join(words), partial=partial)
     if not terms:
         return []
     found = [(section, _score(section, terms)) for page in PAGES.values() for section in _sections(page)]
@@ -79,8 +86,8 @@ def _sections(page: HelpPage) -> tuple[PageSection, ...]:
 
 
 def _section(page: HelpPage, heading: str, text: str) -> PageSection:
-    keys = (_folded(_plain(line.split("|", 2)[1])) for line in text.splitlines() if line.startswith("| "))
-    return PageSection(page, heading, text, _folded(f"{page.title} {heading}"), _folded(text), frozenset(keys))
+    keys = (folded(_plain(line.split("|", 2)[1])) for line in text.splitlines() if line.startswith("| "))
+    return PageSection(page, heading, text, folded(f"{page.title} {heading}"), folded(text), frozenset(keys))
 
 
 def _score(section: PageSection, terms: Sequence[str]) -> tuple[int, ...]:
@@ -88,7 +95,7 @@ def _score(section: PageSection, terms: Sequence[str]) -> tuple[int, ...]:
     if not all(term in section.names or term in section.words for term in terms):
         return ()
     phrase = _phrase(terms)
-    named = phrase == _folded(section.heading) or phrase in section.keys
+    named = phrase == folded(section.heading) or phrase in section.keys
     in_names = sum(term in section.names for term in terms)
     times = section.words.count(phrase)
     return named, phrase in section.names, in_names, times > 0, min(times, _COUNTED)
@@ -111,7 +118,7 @@ def _excerpt(section: PageSection, terms: Sequence[str]) -> str:
 
 def _match(line: str, terms: Sequence[str]) -> tuple[bool, bool, int]:
     """Return how well a line shows the terms: it begins with all of them in order, has them in order, has some."""
-    words, phrase = _folded(line), _phrase(terms)
+    words, phrase = folded(line), _phrase(terms)
     return words.startswith(phrase), phrase in words, sum(term in words for term in terms)
 
 
@@ -128,7 +135,7 @@ def _plain(line: str) -> str:
     return re.sub(r"\s*\|\s*", "  ", text)
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """Return the words of a text in lower case and singular, each between blanks."""
     return f" {' '.join(_stem(word) for word in _TOKEN.findall(text))} "
 

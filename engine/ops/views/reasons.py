@@ -3,7 +3,9 @@
 The one table is `engine/ops/docs/reasons.md`; commands, pages and alerts show its lines.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import UsageError
@@ -29,13 +31,34 @@ class Reason(Answer, facts=True):
     next_step: str
 
 
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What somebody sees who knows no code, and the codes to begin with."""
+
+    text: str
+    codes: tuple[str, ...]
+
+
+def _rows() -> tuple[list[str], list[str]]:
+    """Return the rows of both tables of the file: the codes, and the symptoms."""
+    codes, _, symptoms = TABLE.read_text(encoding="utf-8").partition("\n## ")
+    first, second = ([row for row in part.splitlines() if row.startswith("| ")][1:] for part in (codes, symptoms))
+    return first, second
+
+
 def _read() -> Iterator[Reason]:
-    rows = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    for row in rows[1:]:
+    for row in _rows()[0]:
         code, kinds, wait, meaning, step = (cell.strip() for cell in row.strip("|").split("|"))
         yield Reason(code=code, kinds=tuple(kinds.split(", ")), can_wait=wait == "yes", meaning=meaning, next_step=step)
 
 
+def _symptoms() -> Iterator[Symptom]:
+    for row in _rows()[1]:
+        text, codes = (cell.strip() for cell in row.strip("|").split("|"))
+        yield Symptom(text, tuple(re.findall(r"\[([a-z0-9*-]+)\]", codes)))
+
+
+SYMPTOMS: Final = tuple(_symptoms())
 REASONS: Final[Mapping[str, Reason]] = {reason.code: reason for reason in _read()}
 _FAMILIES: Final = tuple(reason for code, reason in REASONS.items() if code.endswith(FAMILY))
 

@@ -208,6 +208,11 @@ class WebCall:
         """Do an operation in the name of who asks."""
         return await self.context.operations.perform(operation, self.by, given)
 
+    @property
+    def is_part(self) -> bool:
+        """Whether a script asks for a part of the page that it shows."""
+        return self.request.headers.get("hx-request") == "true"
+
     def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         """Answer with a page."""
         return HTMLResponse(self.part(template, **values), status)

@@ -48,6 +48,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 # How an alert or an incident of a severity is drawn.
 DRAWN: Final = {Severity.URGENT: "bad", Severity.TO_DECIDE: "warn", Severity.CAN_WAIT: "info"}
+_UNPLACED: Final = re.compile(r"[^a-z0-9 _-]")
 _CODE: Final = re.compile(r"`([^`]+)`")
 TAGS: Final = {name: hashlib.sha256(content).hexdigest()[:16] for name, content in FILES.items()}
 
@@ -82,6 +83,7 @@ class Renderer:
             "severity": lambda one: DRAWN[one.severity],
             "place": _place,
             "coded": _coded,
+            "heading_id": heading_id,
             "anchor": lambda code: reason_of(code).code,
             "meaning": lambda code: reason_of(code).meaning if code else "",
         }
@@ -90,6 +92,11 @@ class Renderer:
     def render(self, template: str, values: Mapping[str, object]) -> str:
         """Return a template filled in."""
         return self._environment.get_template(template).render(values)
+
+
+def heading_id(heading: object) -> str:
+    """Return the place of a heading in its page, as links of Markdown name it."""
+    return _UNPLACED.sub("", str(heading).lower()).replace(" ", "-")
 
 
 def _age(value: object) -> str:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from engine.__main__ import app
 from engine.hl7.conformance.check import ConformanceRule
 from engine.mapping.language.functions import FUNCTIONS
-from engine.ops.views.reasons import FAMILY, REASONS, TABLE, Reason, reason_of
+from engine.ops.views.reason_search import FoundReasons, find_reasons
+from engine.ops.views.reasons import FAMILY, REASONS, SYMPTOMS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
 from engine.receive.block import EventKind
 
@@ -162,3 +163,42 @@ def test_the_command_prints_a_line() -> None:
     done = CliRunner().invoke(app, ["reasons", "ambiguous-identity", "--json"])
     assert done.exit_code == 0
     assert orjson.loads(done.stdout)[0]["can_wait"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("ambiguous-identity", "ambiguous-identity"),
+        ("unmapped-code PID-16", "unmapped-code"),
+        ("http-412", "http-4*"),
+        ("source-merg", "source-merged-elsewhere"),
+        ("Umlauts", "undecodable"),
+        ("two chart", "possible-duplicate"),
+        ("disk full", "no-room"),
+    ],
+)
+def test_a_reason_is_found_by_word_code_and_symptom(words: str, first: str) -> None:
+    """The code itself comes first, then what a symptom names; a word that is still being typed is enough."""
+    assert find_reasons(words).reasons[0].code == first
+
+
+def test_what_holds_no_word_finds_nothing_and_no_word_everything() -> None:
+    """All words have to be there."""
+    assert find_reasons("disk quinces") == FoundReasons((), ())
+    assert find_reasons(" ").reasons == tuple(REASONS.values())
+
+
+def test_symptoms_lead_to_reasons() -> None:
+    """Every code that the table of symptoms names is one; as a link, so that the help page leads there."""
+    assert len(SYMPTOMS) > 10
+    for symptom in SYMPTOMS:
+        assert symptom.codes
+        assert [code for code in symptom.codes if not reason_of(code).kinds] == []
+
+
+def test_the_command_finds_a_word() -> None:
+    """`adt-engine reasons umlaut` is for who knows no code."""
+    done = CliRunner().invoke(app, ["reasons", "umlaut"])
+    assert done.exit_code == 0
+    assert "undecodable" in done.stdout
+    assert "not of this engine" in CliRunner().invoke(app, ["reasons", "quinces"]).stdout

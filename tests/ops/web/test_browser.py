@@ -224,6 +224,26 @@ async def test_it_works_without_scripts(browser: Browser, site: Site) -> None:
     await context.close()
 
 
+@pytest.mark.parametrize("scripts", [True, False], ids=["while typing", "without scripts"])
+async def test_reasons_and_help_are_narrowed(browser: Browser, site: Site, *, scripts: bool) -> None:
+    """Words in the field leave only what holds them, as they are typed; without scripts by the button."""
+    window = await _window(browser, site, java_script_enabled=scripts)
+    page = window.page
+    await window.log_in("operator")
+    for path, words, found in (("/reasons", "two charts", "possible-duplicate"), ("/help", "leading zer", "cookbook")):
+        await window.open(path)
+        field = page.locator("#words")
+        await field.press_sequentially(words)
+        if not scripts:
+            await page.get_by_role("button", name="Filter").click()
+        await expect(page.locator("#found [role=status]")).to_contain_text(re.compile(r"^[1-9]\d? (of|section)"))
+        await expect(page.locator("#found")).to_contain_text(re.compile(found, re.IGNORECASE))
+        await expect(field).to_have_value(words)
+    if scripts:
+        await window.check()
+    await page.context.close()
+
+
 async def test_new_messages_appear_by_themselves(window: Window) -> None:
     """The list of messages is live: one that comes in while it is open appears without a click."""
     await window.open("/messages")

@@ -51,3 +51,36 @@ def test_html_in_markdown_is_text() -> None:
     assert "<b>" not in made
     assert "javascript:" not in re.sub(r">[^<]*<", "><", made)
     assert "style" not in made
+
+
+async def test_the_reasons_are_narrowed_by_word_code_and_symptom(site: Site) -> None:
+    """A form without JavaScript: only rows that hold the words, a code first; a symptom leads to its codes."""
+    one = await site.person("viewer")
+    everything = (await one.get("/reasons")).text
+    assert set(re.findall(r'<tr id="([^"]+)"', everything)) == set(REASONS)
+    assert '<form method="get" action="/reasons"' in everything
+    assert 'hx-get="/reasons" hx-trigger="input delay:200ms, submit" hx-target="#found"' in everything
+    for words, first in (
+        ("http-412", "http-4*"),
+        ("umlaut", "undecodable"),
+        ("source-merged", "source-merged-elsewhere"),
+    ):
+        rows = re.findall(r'<tr id="([^"]+)"', (await one.get(f"/reasons?words={words}")).text)
+        assert rows[0] == first
+        assert len(rows) < len(REASONS) / 4
+    nothing = (await one.get("/reasons?words=quinces")).text
+    assert "No reason holds these words" in nothing
+    assert 'href="/help?words=quinces"' in nothing
+
+
+async def test_help_is_searched_in_the_browser(site: Site) -> None:
+    """Sections that hold the words, each a link to a place that its page has; what was typed is text."""
+    one = await site.person("viewer")
+    text = (await one.get("/help?words=certificate+expir")).text
+    links = re.findall(r'<li><a href="/help/([a-z-]+)#([^"]*)">', text)
+    assert "reasons" in {page for page, _ in links}
+    for page, place in links[:10]:
+        assert f'id="{place}"' in (await one.get(f"/help/{page}")).text, (page, place)
+    hostile = (await one.get("/help?words=%3Cb%3Ebold")).text
+    assert "<b>bold" not in hostile
+    assert "0 sections hold these words" in hostile

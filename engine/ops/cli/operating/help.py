@@ -13,7 +13,8 @@ from engine.ops.terminal.command import takes
 from engine.ops.terminal.completion import pages
 from engine.ops.views.handbook import PAGES, HelpPage, linked
 from engine.ops.views.handbook_search import search
-from engine.ops.views.reasons import Reason, lines, reason_of
+from engine.ops.views.reason_search import find_reasons
+from engine.ops.views.reasons import Reason, lines
 from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table
 
@@ -106,15 +107,22 @@ def _named(page: str, link: re.Match[str]) -> str:
 def reasons(request: ListReasons, as_json: AsJson = False) -> None:
     """Say what a reason means, whether it can wait until morning, and what to do next.
 
+    A word that is no code finds the reasons that hold it, and those of a symptom.
+
     Example: adt-engine reasons ambiguous-identity
+
+    Example: adt-engine reasons umlaut
     """
     rows = lines(request.code, request.kind)
     if as_json:
         print_json(rows)
         return
     if request.code:
-        _print(reason_of(request.code))
-        return
+        found = () if rows[0].kinds else find_reasons(request.code).reasons
+        if not found:
+            _print(rows[0])
+            return
+        rows = list(found)
     headings = ("Code", "Kind", "Wait?", "What it means", "What to do next")
     output().print(table(headings, map(_row, rows)))
 

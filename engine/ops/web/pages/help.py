@@ -1,25 +1,28 @@
 """The help pages as HTML for every signed-in actor, and the reasons: what each code means and what to do next."""
 
-import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from engine.errors import UsageError
 from engine.ops.access.actor import Permission
 from engine.ops.operations.reasons import ListReasons
-from engine.ops.views.handbook import INDEX, linked, page_of, read
+from engine.ops.views.handbook import INDEX, PAGES, linked, page_of, read
+from engine.ops.views.handbook_search import search
+from engine.ops.views.reason_search import find_reasons
 from engine.ops.views.reasons import REASONS
 from engine.ops.web.call import WebCall
 from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.renderer import heading_id
 from engine.ops.web.route import Free, Route
 
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}).enable("table")
-_UNPLACED: Final = re.compile(r"[^a-z0-9 _-]")
+LONGEST_WORDS: Final = 200
+MOST_HITS: Final = 50
 
 
 def html_of(page: str, text: str) -> Markup:
@@ -38,7 +41,7 @@ def html_of(page: str, text: str) -> Markup:
 def _place(before: Token | None, token: Token) -> None:
     """Name the place of a heading as links do, and that of a reason's cell by its code."""
     if before is not None and before.type == "heading_open":
-        before.attrSet("id", _UNPLACED.sub("", token.content.lower()).replace(" ", "-"))
+        before.attrSet("id", heading_id(token.content))
     elif before is not None and before.type == "td_open" and token.content in REASONS:
         before.attrSet("id", token.content)
 
@@ -56,7 +59,12 @@ def _linked(page: str, parts: list[Token]) -> Iterator[Token]:
 
 
 async def _list(call: WebCall) -> Response:
-    return call.page("help.html", name="", title="Help", text=html_of("", read(INDEX)))
+    words = _words(call)
+    hits = search(words.split(), partial=True) if words else []
+    titles = {page.name: page.title for page in PAGES.values()}
+    text = "" if words else html_of("", read(INDEX))
+    values = {"name": "", "title": "Help", "text": text, "words": words, "hits": hits, "titles": titles}
+    return _shown(call, "help.html", **values, most=MOST_HITS)
 
 
 async def _show(call: WebCall) -> Response:
@@ -64,11 +72,22 @@ async def _show(call: WebCall) -> Response:
         page = page_of(str(call.request.path_params.get("name", "")))
     except UsageError as error:
         raise RefusedRequestError(404, str(error)) from error
-    return call.page("help.html", name=page.name, title=page.title, text=html_of(page.name, page.text()))
+    return call.page("help.html", name=page.name, title=page.title, text=html_of(page.name, page.text()), words="")
 
 
 async def _reasons(call: WebCall) -> Response:
-    return call.page("reasons.html", reasons=await call.perform(ListReasons))
+    words, everything = _words(call), await call.perform(ListReasons)
+    return _shown(call, "reasons.html", found=find_reasons(words), words=words, total=len(everything))
+
+
+def _shown(call: WebCall, page: str, **values: Any) -> Response:
+    """Answer with a page that has a filter, or with what it found where that is all that is asked for."""
+    return HTMLResponse(call.part(f"parts/found_{page}", **values)) if call.is_part else call.page(page, **values)
+
+
+def _words(call: WebCall) -> str:
+    """Return what a filter asks for, as long as its field lets anybody write."""
+    return " ".join(call.asked("words")[:LONGEST_WORDS].split())
 
 
 ROUTES: Final = (

@@ -96,7 +96,7 @@ def _working(view: Callable[[WebCall, Draft], Awaitable[Response]]) -> Callable[
         try:
             return await view(call, draft)
         except (UsageError, WorkerError) as error:
-            if _is_part(call):  # a script puts into its page only what it asked for and got
+            if call.is_part:  # a script puts into its page only what it asked for and got
                 return HTMLResponse(call.part("parts/alarm.html", alarm=str(error)))
             return await _page(call, draft, alarm=str(error), status=status_of(error))
 
@@ -227,7 +227,7 @@ async def _page(
 
 
 async def _editor(call: WebCall, draft: Draft) -> Response:
-    if _is_part(call):
+    if call.is_part:
         return HTMLResponse(call.part("parts/editor.html", **await _values(call, draft)))
     return await _page(call, draft)
 
@@ -235,14 +235,10 @@ async def _editor(call: WebCall, draft: Draft) -> Response:
 async def _result(call: WebCall, draft: Draft, result: str, **values: Any) -> Response:
     """Answer with what came of it: for a script as a part, else below what was typed."""
     problems = orjson.dumps([problem.model_dump() for problem in values["made"].problems]).decode()
-    if _is_part(call):
+    if call.is_part:
         # In a thread: what is long to write must not keep messages waiting.
         return HTMLResponse(await asyncio.to_thread(call.part, f"parts/{result}.html", problems=problems, **values))
     return await _page(call, draft, result, problems=problems, **values)
-
-
-def _is_part(call: WebCall) -> bool:
-    return call.request.headers.get("hx-request") == "true"
 
 
 async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
