@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from engine import __version__
 from engine.ops.views.incident import Severity
+from engine.ops.views.phrases import note_phrase, phrase
 from engine.ops.views.reasons import reason_of
 from engine.ops.web import wording
 
@@ -84,6 +85,8 @@ class Renderer:
             "place": _place,
             "coded": _coded,
             "heading_id": heading_id,
+            "phrase": phrase,
+            "note_phrase": note_phrase,
             "anchor": lambda code: reason_of(code).code,
             "meaning": lambda code: reason_of(code).meaning if code else "",
         }

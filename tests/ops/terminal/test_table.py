@@ -79,7 +79,7 @@ def test_only_a_terminal_is_shown_colors() -> None:
     assert not red.search(on_a_terminal("reasons", NO_COLOR="1"))
     piped = ran("reasons").stdout
     assert "\x1b" not in piped
-    assert "Code\tKind\tWait?\tWhat it means\tWhat to do next\n" in piped
+    assert "Code\tKind\tCan it wait?\tWhat it means\tWhat to do next\n" in piped
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])

@@ -4,6 +4,7 @@ from engine.journal.entry import State
 from engine.ops.views.entry import Delivery, Entry
 from engine.ops.views.segments import FieldView, PartView, SegmentView
 from engine.ops.web.pages.message import _why, first_of
+from tests.ops.web.conftest import Site
 
 PART = PartView(path="NK1-2.1", name="", value="x")
 
@@ -33,3 +34,16 @@ def test_what_is_said_of_a_message_is_said_once() -> None:
         (["unmapped-code PID-16", "unmapped-code PID-10"], "unmapped-code"),
         (["stale"], "stale"),
     ]
+
+
+async def test_states_are_said_in_words_and_filtered_by_those_of_the_code(site: Site) -> None:
+    """A page says what a person understands; a filter and the API keep the word that programs read."""
+    one = await site.person("operator")
+    text = (await one.get("/messages?state=waiting")).text
+    assert '<option value="waiting" selected>waiting behind another</option>' in text
+    assert '<option value="claimed">being delivered</option>' in text
+    assert '<span class="state busy">waiting behind another</span>' in text
+    assert "State: <bdi>waiting behind another</bdi>" in text
+    assert "claimed</" not in text
+    channels = (await one.get("/channels")).text
+    assert '<span class="state good">listening</span>' in channels

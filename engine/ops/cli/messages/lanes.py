@@ -12,6 +12,7 @@ from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ShowLane
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import ReplayRun
 from engine.ops.terminal.command import ask, asks, takes
+from engine.ops.views.phrases import phrase
 from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, remark, table, utc
 
@@ -46,7 +47,7 @@ def show(found: LaneView) -> None:
         print_line(f"contact of {found.channel}: {found.contact}")
     print_line(f"behind it {found.waiting.entries} entries of {found.waiting.patients} patients")
     headings = ("Entry #", "Received (UTC)", "Event", "Control ID", "State")
-    rows = ((row.entry, utc(row.received_at), row.event, row.control_id, row.state) for row in found.waits)
+    rows = ((row.entry, utc(row.received_at), row.event, row.control_id, phrase(row.state)) for row in found.waits)
     output().print(table(headings, rows))
 
 
@@ -101,7 +102,9 @@ def _preview(plan: HeldPlan) -> None:
     if not plan.count:
         print_line("nothing held matches")
     for one in plan.again:
-        print_line(f"{one.entry} would be {one.verdict}{' again' if one.verdict == 'held' else ''}: {one.reason}")
+        print_line(
+            f"{one.entry} would be {phrase(one.verdict)}{' again' if one.verdict == 'held' else ''}: {one.reason}"
+        )
     if plan.tried:
         print_line(
             f"of {plan.tried} that were tried {plan.tried - len({one.entry for one in plan.again})} would be delivered"

@@ -11,6 +11,7 @@ import typer
 from engine.ops.operations.messages import PRIVATE, ListMessages, SearchMessages
 from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.views.entry import RowFacts
+from engine.ops.views.phrases import phrase
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.view import FactsPage, RowPage
 from engine.terminal.options import DATA, LIMIT, AsJson, Data
@@ -97,7 +98,7 @@ def show(rows: Sequence[RowFacts]) -> None:
 
 
 def _row(row: RowFacts) -> tuple[object, ...]:
-    state = cell(row.state, NEGATIVE) if row.state in BAD else row.state
+    state = cell(phrase(row.state), NEGATIVE if row.state in BAD else "")
     flags = [flag for flag in row.flags if not flag.startswith(row.reason or "-")]
     reason = " ".join([row.reason, *flags]).strip()
     return (

@@ -6,6 +6,7 @@ from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.patients import FindPatients, ShowPatient
 from engine.ops.terminal.command import asks
 from engine.ops.views.patient import AtDestination, NumberView, Other, PatientView, Record
+from engine.ops.views.phrases import phrase
 from engine.ops.views.reasons import reason_of
 from engine.terminal.table import output, print_line, table, utc
 
@@ -37,7 +38,7 @@ def show(found: PatientView) -> None:
         print_line(f"entry {found.entry} names another patient, too: {other.name} (--lane {other.lane})", "yellow")
     print_line("Held", "bold")
     held = ((one.entry, one.reason, utc(one.since), one.event, one.destination, one.waiting) for one in found.held)
-    output().print(table(("Entry #", "Reason", "Since (UTC)", "Event", "Destination", "Behind #"), held))
+    output().print(table(("Entry #", "Reason", "Since (UTC)", "Event", "Destination", "Waiting behind #"), held))
     for there in found.destinations:
         _at(there)
     print_line("Numbers", "bold")
@@ -65,16 +66,20 @@ def _at(there: AtDestination) -> None:
     output().print(table(("Patient", "Name", "Born", "Gender", "Numbers", "State"), rows))
     if there.visits_refused:
         print_line(f"the visits could not be read: {there.visits_refused}", "red")
-    visits = ((" ".join(one.numbers), one.status, one.kind, one.start, one.end, one.place) for one in there.visits)
+    visits = (
+        (" ".join(one.numbers), phrase(one.status, "visit"), one.kind, one.start, one.end, one.place)
+        for one in there.visits
+    )
     output().print(table(("Visit", "State", "Kind", "From", "To", "Place"), visits))
 
 
 def _state(one: Record) -> str:
-    links = [f"{other.kind} {other.patient}" for other in one.links]
+    links = [f"{phrase(other.kind, 'link')} {other.patient}" for other in one.links]
     return ", ".join(["merged away" if one.merged else "active" if one.active else "inactive", *links])
 
 
 def _stands(one: NumberView) -> str:
     return ", ".join(
-        f"{at.destination} {at.patient} {at.status}{f' into {at.survivor}' if at.survivor else ''}" for at in one.at
+        f"{at.destination} {at.patient} {phrase(at.status, 'number')}{f' into {at.survivor}' if at.survivor else ''}"
+        for at in one.at
     )

@@ -25,6 +25,7 @@ from engine.ops.operations.replays import (
     StopReplay,
 )
 from engine.ops.terminal.command import ask, takes
+from engine.ops.views.phrases import counted, phrase
 from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
 from engine.terminal.table import NEGATIVE, note, output, print_json, print_line, progress, table, utc
 
@@ -210,7 +211,7 @@ def print_dry_run(found: DryRunView) -> None:
             print_line(f"    {finding}")
     for place in found.destinations:
         late = ", but needs --force: something newer was applied" if place.overtaken else ""
-        print_line(f"  {place.destination}: would be {place.verdict} {place.reason}{late}".rstrip())
+        print_line(f"  {place.destination}: would be {phrase(place.verdict)} {place.reason}{late}".rstrip())
         for call in place.calls:
             print_line(f"    {call.method} {call.path}{'' if call.changes else ' (preview)'}")
         for change in place.differences:
@@ -222,7 +223,7 @@ def _value(value: object) -> str:
 
 
 def _report(run: ReplayRun) -> None:
-    print_line(f"run {run.run} {run.state}: {run.position} of {run.total} processed: {_counts(run)}")
+    print_line(f"run {run.run} {phrase(run.state, 'run')}: {run.position} of {run.total} processed: {_counts(run)}")
     for refusal in run.refusals[:SHOWN]:
         print_line(f"  {refusal.entry}: {refusal.why}")
     if len(run.refusals) > SHOWN:
@@ -233,8 +234,8 @@ def _report(run: ReplayRun) -> None:
 
 def _row(run: ReplayRun) -> tuple[object, ...]:
     position = f"{run.position} of {run.total}"
-    return run.run, run.kind, run.state, run.by, utc(run.started_at), position, _counts(run)
+    return run.run, run.kind, phrase(run.state, "run"), run.by, utc(run.started_at), position, _counts(run)
 
 
 def _counts(run: ReplayRun) -> str:
-    return ", ".join(f"{count} {how}" for how, count in run.counts.items())
+    return counted(run.counts)

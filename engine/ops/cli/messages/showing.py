@@ -14,6 +14,7 @@ from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.messages import ShowMessage, ShowRaw
 from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.views.entry import Attempt, Delivery, Entry, FollowUp, Lineage
+from engine.ops.views.phrases import note_phrase, phrase
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
 from engine.terminal.options import DATA, AsJson, Data
@@ -51,11 +52,12 @@ def show(
 
 
 def _entry(found: Entry, *, fields: bool) -> None:
-    print_line(f"Entry {found.entry}: {found.state} {found.reason}".rstrip(), "bold")
+    print_line(f"Entry {found.entry}: {phrase(found.state)} {found.reason}".rstrip(), "bold")
     if found.reason and found.state != DISCARDED:
         print_line(text_of(reason_of(found.reason)))
     print_line(f"{found.event} {found.control_id} from {found.source} by {found.peer} on {found.channel}")
-    print_line(f"received {found.received_at}, {found.receipts} time(s); {' '.join(found.flags)}".rstrip("; "))
+    often = f", {_times(found.receipts)}" if found.receipts > 1 else ""
+    print_line("; ".join([f"received {found.received_at}{often}", *map(note_phrase, found.flags)]))
     if found.timing.seconds is not None:
         print_line(f"settled {found.timing.settled_at}, {found.timing.seconds:g} s later")
     if not found.sound:
@@ -69,7 +71,7 @@ def _entry(found: Entry, *, fields: bool) -> None:
     else:
         _lines(found.message)
     print_line("")
-    print_line(f"Acknowledgement {found.ack or 'none'} ({found.ack_outcome})", "bold")
+    print_line(f"Acknowledgement {found.ack or 'none'} ({phrase(found.ack_outcome, 'acknowledgement')})", "bold")
     _lines(found.acknowledgement)
     for delivery in found.deliveries:
         _delivery(delivery)
@@ -79,6 +81,10 @@ def _entry(found: Entry, *, fields: bool) -> None:
         print_line("")
         print_line("The same patient's entries around it", "bold")
         show_rows(around)
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _lines(text: str) -> None:
@@ -97,13 +103,13 @@ def _fields(segments: Sequence[SegmentView]) -> Iterable[tuple[str, str, str]]:
 
 def _delivery(delivery: Delivery) -> None:
     print_line("")
-    print_line(f"{delivery.destination}: {delivery.state} {delivery.reason}".rstrip(), "bold")
+    print_line(f"{delivery.destination}: {phrase(delivery.state)} {delivery.reason}".rstrip(), "bold")
     if delivery.waits_for:
         print_line(f"  waits for entry {delivery.waits_for}")
     if delivery.due_at and delivery.state == "received":
-        print_line(f"  tried {delivery.tries} time(s), next {delivery.due_at}")
+        print_line(f"  tried {_times(delivery.tries)}, next {delivery.due_at}")
     for note in delivery.notes:
-        print_line(f"  {note}")
+        print_line(f"  {note_phrase(note)}")
     for attempt in delivery.attempts:
         _attempt(attempt)
     for name, follow_up in (("look-up", delivery.lookup), ("notice", delivery.notice)):
@@ -114,17 +120,17 @@ def _delivery(delivery: Delivery) -> None:
 
 
 def _follow_up(name: str, one: FollowUp) -> None:
-    words = " ".join(filter(None, (one.state, one.reason, *one.codes)))
+    words = " ".join(filter(None, (phrase(one.state, "follow-up"), one.reason, *one.codes)))
     when = f"next try {one.due_at}" if one.due_at else f"at {one.settled_at}"
-    print_line(f"  {name} of {one.patient}: {words}, {one.tries} request(s), {when}")
+    print_line(f"  {name} of {one.patient}: {words}, asked {_times(one.tries)}, {when}")
     if one.handle:
         print_line(f"     its end is at {one.handle}")
 
 
 def _attempt(attempt: Attempt) -> None:
     status = attempt.status or "no answer"
-    codes = " ".join(attempt.codes)
-    ended = f"{status} {codes} {attempt.failure} {attempt.milliseconds:g} ms".split()
+    failure = f"({phrase(attempt.failure, 'failure')})" if attempt.failure else ""
+    ended = filter(None, (str(status), *attempt.codes, failure, f"{attempt.milliseconds:g} ms"))
     print_line(f"  {attempt.number}. {attempt.method} {attempt.url}  {' '.join(ended)}  at {attempt.at[11:23]}")
     if attempt.requests:
         print_line(f"     one transaction: {', '.join(attempt.requests)}")
@@ -166,8 +172,10 @@ def _lineage(lineage: Lineage) -> None:
     lines = [f"edited from entry {lineage.parent}"] if lineage.parent else []
     lines += [f"edited as entry {child}" for child in lineage.children]
     for one in lineage.replays:
-        before = f"{one.before.state} {one.before.reason}".strip()
-        lines.append(f"{one.act} {one.destination} by {one.by} {one.at or ''}; before: {before or 'not there'}")
+        before = f"{phrase(one.before.state)} {one.before.reason}".strip()
+        lines.append(
+            f"{phrase(one.act, 'act')} at {one.destination} by {one.by} {one.at or ''}; before: {before or 'not there'}"
+        )
     for change in lineage.edit.differences if lineage.edit else ():
         lines.append(f"{change.path}: {change.before or 'nothing'} -> {change.after or 'nothing'}")
     if lines:

@@ -26,6 +26,7 @@ from engine.ops.operations.channels import (
 )
 from engine.ops.operations.kept import DeliverKept, KeptPlan, PlanKept
 from engine.ops.terminal.command import ask, ask_if_running, asks, takes
+from engine.ops.views.phrases import phrase
 from engine.pipeline.configuration import Files, examine
 from engine.terminal.options import (
     CHANNELS,
@@ -48,7 +49,7 @@ app = typer.Typer(help="Make, check, list, start, stop and drain channels.", no_
 
 POLL_SECONDS: Final = 1.0
 # One line a channel in 80 columns: the mode is shown with the state where it is not live.
-LIVE: Final = ("Channel", "State", "Listens on", "Open #", "Came #", "Refused #", "Last (UTC)")
+LIVE: Final = ("Channel", "State", "Listens on", "Senders #", "Received #", "Refused #", "Last (UTC)")
 WRITTEN: Final = ("Channel", "Listens on", "Mode", "Mapping", "Merges", "Destinations")
 
 
@@ -233,13 +234,13 @@ def kept_lines(plan: KeptPlan, request: DeliverKept) -> Iterator[str]:
     """Yield what a delivery of kept entries would take up, and what of it would not be delivered."""
     yield from plan_lines(plan, plan.overtaken, request.rate, force=request.force)
     for one in plan.again:
-        yield f"{one.entry} would be {one.verdict}: {one.reason}"
+        yield f"{one.entry} would be {phrase(one.verdict)}: {one.reason}"
     if plan.pending:
         yield f"{plan.pending} deliveries are still tried in shadow: a later run takes them up, once that has ended"
 
 
 def _print(row: ChannelView) -> None:
-    print_line(f"{row.channel} is {row.state}{'; its merges are held' if row.merges_held else ''}")
+    print_line(f"{row.channel} is {phrase(row.state, 'channel')}{'; its merges are held' if row.merges_held else ''}")
 
 
 def _row(channel: Channel) -> dict[str, object]:
@@ -269,7 +270,7 @@ def _listens_on(address: str, path: str) -> str:
 
 def _live(row: ChannelView) -> tuple[object, ...]:
     mode = "" if row.mode == "live" else f", {row.mode}"
-    state = cell(f"{row.state}{mode}", POSITIVE if row.state == "listening" else NEGATIVE)
+    state = cell(f"{phrase(row.state, 'channel')}{mode}", POSITIVE if row.state == "listening" else NEGATIVE)
     where = _listens_on(f"{row.address}:{row.port}" if row.port else "", row.http)
     at, today = row.last_received_at or "", datetime.now(UTC).date().isoformat()
     last = at[11:19] if at[:10] == today else at[:10]

@@ -1,6 +1,7 @@
 """`adt-engine destinations`: how the FHIR servers do, what waits for them; pause, resume and retry."""
 
 import typer
+from rich.text import Text
 
 from engine.ops.cli.operating.status import state_of
 from engine.ops.operations.destinations import (
@@ -11,6 +12,7 @@ from engine.ops.operations.destinations import (
     RetryDestination,
 )
 from engine.ops.terminal.command import asks
+from engine.ops.views.phrases import phrase
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List, pause, resume and retry destinations.", no_args_is_help=True)
@@ -58,13 +60,13 @@ def retry(row: DestinationView) -> None:
 
 
 def _print(row: DestinationView) -> None:
-    print_line(f"{row.destination} is {row.state}; {row.waiting} waiting, {row.held} held")
+    print_line(f"{row.destination} is {phrase(row.state, 'destination')}; {row.waiting} waiting, {row.held} held")
 
 
 def _row(row: DestinationView) -> tuple[object, ...]:
     return (
         row.destination,
-        state_of(row) if output().is_terminal else cell(row.state, POSITIVE if row.state == "ready" else NEGATIVE),
+        state_of(row) if output().is_terminal else _state(row),
         " ".join(filter(None, (row.reason, row.detail, *row.lacks))),
         utc(row.since)[5:],
         row.by,
@@ -72,3 +74,7 @@ def _row(row: DestinationView) -> tuple[object, ...]:
         utc(row.oldest_received_at)[5:],
         row.held,
     )
+
+
+def _state(row: DestinationView) -> Text:
+    return cell(phrase(row.state, "destination"), POSITIVE if row.state == "ready" else NEGATIVE)

@@ -123,7 +123,7 @@ def reasons(request: ListReasons, as_json: AsJson = False) -> None:
             _print(rows[0])
             return
         rows = list(found)
-    headings = ("Code", "Kind", "Wait?", "What it means", "What to do next")
+    headings = ("Code", "Kind", "Can it wait?", "What it means", "What to do next")
     output().print(table(headings, map(_row, rows)))
 
 

@@ -28,6 +28,7 @@ from engine.ops.operations.care import AnnounceBackup, PruneJournal
 from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.steps import end, steps
 from engine.ops.views.counts import by_rule
+from engine.ops.views.phrases import phrase
 from engine.pipeline.maintenance.journal import rules_of
 from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Data, Yes, agreed
 from engine.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
@@ -57,11 +58,11 @@ def stats(data: Data = DATA, as_json: AsJson = False) -> None:
         print_json({**counts, "rules": rules, "deliveries": found.deliveries, "oldest_unfinished_at": since, **sizes})
         return
     rows: list[tuple[str, object]] = [("entries", found.entries), ("newest entry", found.last_seq)]
-    rows += [(f"{state} on arrival", count) for state, count in sorted(found.at_door.items())]
+    rows += [(f"{phrase(state)} on arrival", count) for state, count in sorted(found.at_door.items())]
     for channel, held in sorted(rules.items()):
         rows += [(f"{channel}: by the filter {rule}", count) for rule, count in sorted(held.items())]
     for destination, states in sorted(found.deliveries.items()):
-        rows += [(f"{destination}: {state}", count) for state, count in sorted(states.items())]
+        rows += [(f"{destination}: {phrase(state)}", count) for state, count in sorted(states.items())]
     rows.append(("oldest unfinished", since or "–"))
     rows += [(TITLES[name], _mib(size)) for name, size in sizes.items()]
     output().print(table(("What", "#"), rows))

@@ -10,6 +10,7 @@ from engine.errors import UsageError
 from engine.journal.entry import State
 from engine.ops.access.actor import Permission
 from engine.ops.operations.messages import ListCodeValues, ListMessages, ListUnmapped, SearchMessages
+from engine.ops.views.phrases import phrase
 from engine.ops.views.view import FactsPage, RowPage
 from engine.ops.web.call import WebCall, go
 from engine.ops.web.refusal import RefusedRequestError
@@ -135,7 +136,11 @@ async def _perform(call: WebCall, criteria: Mapping[str, str], before: int | Non
 
 
 def _labelled(criteria: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(LABELS[name], criteria[name]) for name in LABELS if name in criteria]
+    return [
+        (LABELS[name], phrase(criteria[name]) if name == "state" else criteria[name])
+        for name in LABELS
+        if name in criteria
+    ]
 
 
 def _address(call: WebCall, before: int) -> str:

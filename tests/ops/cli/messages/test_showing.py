@@ -36,7 +36,14 @@ async def desk(tmp_path: Path) -> Desk:
         await desk.claim()
         await desk.journal.intend(1, "d", HttpRequest(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
         answer = RequestOutcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
-        end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
+        end = settlement(
+            1,
+            State.HELD,
+            reason="http-422",
+            notes=("stale", "lost Patient.identifier[0]"),
+            outcomes=(answer,),
+            plan=PLAN,
+        )
         await desk.journal.settle(end)
     return desk
 
@@ -81,14 +88,15 @@ async def test_a_follow_up_is_printed_with_its_delivery(tmp_path: Path, kind: Fo
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.claim()
         await desk.journal.settle(settlement(1, State.DELIVERED, follow_ups=(FollowUpRequest(kind, "Patient/7"),)))
-        assert f"{name} of Patient/7: waiting, 0 request(s), next try 2026-03-01T12:00:00.000+00:00" in printed(desk)
+        first = f"{name} of Patient/7: no answer yet, asked 0 times, next try 2026-03-01T12:00:00.000+00:00"
+        assert first in printed(desk)
         again = FollowUpEnd(FollowUpState.WAITING, "x-failed", NOW, ("http-503",), retry_at=NOW)
         await desk.journal.write(partial(follow_ups.settle, destination="d", kind=kind, seq=1, end=again))
-        assert "Patient/7: waiting x-failed http-503, 1 request(s), next try" in printed(desk)
+        assert "Patient/7: no answer yet x-failed http-503, asked once, next try" in printed(desk)
         end = FollowUpEnd(FollowUpState.ACCEPTED, "", NOW, handle="http://h/RequestResult/1")
         await desk.journal.write(partial(follow_ups.settle, destination="d", kind=kind, seq=1, end=end))
     said = printed(desk)
-    assert f"{name} of Patient/7: accepted, 2 request(s), at 2026-03-01T12:00:00.000+00:00" in said
+    assert f"{name} of Patient/7: accepted by the server, asked 2 times, at 2026-03-01T12:00:00.000+00:00" in said
     assert "its end is at http://h/RequestResult/1" in said
     shown = orjson.loads(printed(desk, "--json"))
     assert shown["deliveries"][0][kind]["state"] == "accepted"
@@ -99,7 +107,8 @@ async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:
     said = printed(desk)
     for text in (
         "Entry 1: held http-422",
-        "1. PUT http://x/Patient/1  422 invalid permanent 12.5 ms  at 12:00:00.000",
+        "1. PUT http://x/Patient/1  422 invalid (refused for good) 12.5 ms  at 12:00:00.000",
+        "  the merge leaves out a number (Patient.identifier[0]) of the merged record",
         'sent {"id":"1"}',
         "error invalid no",
         "Patient.birthDate",
