@@ -23,6 +23,7 @@ from engine.ops.demo.processes import Child, start
 from engine.ops.demo.webhook import CERTIFICATE, DemoWebhook, subscription
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.command import ask
+from engine.ops.views.phrases import phrase
 from engine.security.passwords import SHORTEST
 from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
@@ -173,7 +174,7 @@ def _report(results: list[FeedResult], days: Days, webhook: DemoWebhook, *, as_j
 def _report_days(days: Days) -> None:
     console = output()
     console.print()
-    rows = ((state, reason, count) for (state, reason), count in sorted(days.ends.items()))
+    rows = ((phrase(state), reason, count) for (state, reason), count in sorted(days.ends.items()))
     console.print(table(("Ended", "Reason", "Messages #"), rows))
     answers = ", ".join(f"{count} {code}" for code, count in sorted(days.answers.items()))
     resent = days.sent - sum(days.ends.values()) - days.missing
