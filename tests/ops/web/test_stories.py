@@ -96,7 +96,7 @@ async def all_about_a_patient(hands: Hands) -> None:
     """Everything about a patient by an old number: record, numbers, merge, visit, all messages."""
     await hands.find("RB-11")
     main = hands.page.locator("main")
-    for said in ("Quintero, Marisol", "RB-10", "RB-11", "merged-away", "5E 512 A", "Every message"):
+    for said in ("Quintero, Marisol", "RB-10", "RB-11", "merged away", "5E 512 A", "Every message"):
         await expect(main).to_contain_text(said)
     await expect(main.get_by_role("link", name=str(MERGE), exact=True).first).to_be_visible()
     assert "RB-11" not in hands.page.url
