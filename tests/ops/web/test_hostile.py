@@ -108,4 +108,4 @@ async def test_a_notice_is_shown_with_what_became_of_it(site: Site) -> None:
     """For all to see: that it was refused, what that means, and with which codes."""
     for role in ("operator", "viewer"):
         shown = _shown((await (await site.person(role)).get(f"/messages/{len(site.rig.rows())}")).text)
-        assert re.search("<dt>Notice</dt><dd>refused, .*notice-refused.*http-422", shown, re.DOTALL)
+        assert re.search("<dt>Notice</dt><dd>refused by the server, .*notice-refused.*http-422", shown, re.DOTALL)
