@@ -253,11 +253,14 @@ class PermanentDeliveryError(DeliveryError):
     """The destination refused the request for good."""
 
 
+# A record that a hold is about: reference, what it is in this, its numbers (`system|value`), who it is of.
+InvolvedRecord = tuple[str, str, tuple[str, ...], str]
+
+
 class HeldDeliveryError(DeliveryError):
     """A person must decide; `reason` is a code, never a value of the message.
 
-    `involved`: the records in question, each as its reference, what it is in this, and its numbers (`system|value`).
-    These are of patients: they are kept as bodies are, and stand in no text.
+    `involved`: the records in question. These are of patients: they are kept as bodies are, and stand in no text.
     """
 
     def __init__(
@@ -266,7 +269,7 @@ class HeldDeliveryError(DeliveryError):
         *,
         status: int = 0,
         codes: tuple[str, ...] = (),
-        involved: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
+        involved: tuple[InvolvedRecord, ...] = (),
     ) -> None:
         super().__init__(reason, status=status, codes=codes)
         self.reason = reason
@@ -276,7 +279,7 @@ class HeldDeliveryError(DeliveryError):
 class RejectedDeliveryError(DeliveryError):
     """The message asks for what must not be done; `reason` is a code, `involved` is as of HeldDeliveryError."""
 
-    def __init__(self, reason: str, *, involved: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> None:
+    def __init__(self, reason: str, *, involved: tuple[InvolvedRecord, ...] = ()) -> None:
         super().__init__(reason, codes=(reason,))
         self.reason = reason
         self.involved = involved

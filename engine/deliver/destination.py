@@ -23,7 +23,7 @@ from engine.deliver.wire.exchange import Exchange, Memory
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
 from engine.deliver.wire.server import Caches, Continuity, DestinationServer, Fence
-from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
+from engine.errors import DeliveryError, HeldDeliveryError, InvolvedRecord, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
 from engine.http.request import HttpRequest
@@ -242,7 +242,7 @@ def _verdict(
     retry_after_seconds: float = 0.0,
     applied: bool = False,
     visit: str = "",
-    involved: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
+    involved: tuple[InvolvedRecord, ...] = (),
 ) -> Verdict:
     return Verdict(
         kind,

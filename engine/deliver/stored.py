@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from engine.errors import InvolvedRecord
 from engine.fhir.changes import NONE, Marks, still
 from engine.fhir.json import compact_bytes
-from engine.fhir.patient import number_of
+from engine.fhir.patient import current_numbers, number_of, person
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
 
@@ -71,6 +72,20 @@ class ServerResource:
     def if_match(self) -> tuple[tuple[str, str], ...]:
         """The header with which a write is refused once somebody else has written; none without a version."""
         return (("If-Match", self.tag),) if self.tag else ()
+
+
+def involved(role: str, resource: ServerResource) -> InvolvedRecord:
+    """Return a record as `HeldDeliveryError` carries it; of a Patient with name and birth date."""
+    if resource.type_ == PATIENT:
+        found = current_numbers(resource.body)
+        return resource.reference, role, tuple(map("|".join, found)), _person(resource.body)
+    return resource.reference, role, tuple(sorted(map("|".join, numbers(resource.body)))), ""
+
+
+def _person(body: Body) -> str:
+    who = person(body)
+    parts = (f"{who.family}, {who.given}".strip(", "), f"born {who.birth_date}" if who.birth_date else "")
+    return ", ".join(part for part in parts if part)
 
 
 def numbers(body: Body) -> set[Identity]:

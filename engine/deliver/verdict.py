@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from engine.errors import InvolvedRecord
 from engine.fhir.plan import Identity
 from engine.http.request import HttpRequest
 
@@ -117,7 +118,7 @@ class Verdict:
     unasked: bool = False
     patient: str = ""
     visit: str = ""
-    involved: tuple[tuple[str, str, tuple[str, ...]], ...] = field(default=(), repr=False)
+    involved: tuple[InvolvedRecord, ...] = field(default=(), repr=False)
 
     @property
     def wrote(self) -> bool:

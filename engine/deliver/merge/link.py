@@ -7,7 +7,7 @@ from engine import fault
 from engine.deliver.patient.create import How, create, resource_of
 from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, check_found, resolve
-from engine.deliver.stored import Body, ServerResource
+from engine.deliver.stored import Body, ServerResource, involved
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
@@ -55,7 +55,7 @@ def _one_record(interaction: Link, one: Resolution, other: Resolution) -> str:
     body = one.patient.body
     first, second = interaction.one.identities[0], interaction.other.identities[0]
     if not (one.redirected or other.redirected) and carries(body, first) == carries(body, second) == "current":
-        raise RejectedDeliveryError("self-link")
+        raise RejectedDeliveryError("self-link", involved=(involved("has both numbers already", one.patient),))
     return "already-linked"
 
 

@@ -14,20 +14,12 @@ from engine.deliver.merge.union import by_links, relink, repoint, unite
 from engine.deliver.patient.absorbed import head_of, replaced_with
 from engine.deliver.patient.create import How, create, resource_of
 from engine.deliver.patient.ownership import adopt, inherit
-from engine.deliver.patient.resolve import (
-    Resolution,
-    check_found,
-    check_person,
-    involved,
-    merged_elsewhere,
-    out_of_use,
-    resolve,
-)
-from engine.deliver.stored import Body, ServerResource
+from engine.deliver.patient.resolve import Resolution, check_found, check_person, merged_elsewhere, out_of_use, resolve
+from engine.deliver.stored import Body, ServerResource, involved
 from engine.deliver.verdict import MERGED_AWAY, Inherited, KnownIdentifier, Merged
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import revise
-from engine.errors import HeldDeliveryError, RejectedDeliveryError
+from engine.errors import HeldDeliveryError, InvolvedRecord, RejectedDeliveryError
 from engine.fhir.changes import OTHER_CHOICE, created, grow
 from engine.fhir.patient import another_person, carries, died, number_of, person, replaced_by
 from engine.fhir.plan import Merge
@@ -44,6 +36,10 @@ class MergeRecords:
 
     source: ServerResource
     survivor: ServerResource
+
+    def named(self, source: str = "to be merged", survivor: str = "named survivor") -> tuple[InvolvedRecord, ...]:
+        """Return both as a hold names them."""
+        return involved(source, self.source), involved(survivor, self.survivor)
 
 
 async def merge(exchange: Exchange, interaction: Merge) -> str:
@@ -93,7 +89,8 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
     how = carries(patient.body, interaction.source)
     if how == "current":
         if target.redirected or carries(patient.body, interaction.target) == "old":
-            raise HeldDeliveryError("merge-cycle")
+            gone = () if target.tombstone is None else (involved("merged away", target.tombstone),)
+            raise HeldDeliveryError("merge-cycle", involved=(*gone, involved("survived an earlier merge", patient)))
         raise RejectedDeliveryError("self-merge", involved=(involved("has both numbers already", patient),))
     if how == "old" or source.redirected or await replaced_with(exchange, patient, (interaction.source,)):
         if source.tombstone is not None and not await exchange.memory.merged(interaction.source, interaction.target):
@@ -103,15 +100,16 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
         patient = await _bearing(exchange, interaction, patient)
         _remember(exchange, interaction, source.tombstone, patient)
         return "already-merged"
-    raise HeldDeliveryError("identity-unproven")
+    raise HeldDeliveryError("identity-unproven", involved=(involved("was answered for both numbers", patient),))
 
 
 async def _without_source(exchange: Exchange, interaction: Merge, target: Resolution | None) -> str:
     policy = exchange.channel.unknown_source
+    whose = () if target is None else (involved("named survivor", target.patient),)
     if policy == "hold":
-        raise HeldDeliveryError("unknown-source")
+        raise HeldDeliveryError("unknown-source", involved=whose)
     if policy == "reject":
-        raise RejectedDeliveryError("unknown-source")
+        raise RejectedDeliveryError("unknown-source", involved=whose)
     if target is None:
         return await _neither(exchange, interaction)
     check_found(exchange, interaction.survivor, target)
@@ -185,7 +183,7 @@ async def _without_survivor(exchange: Exchange, interaction: Merge, source: Reso
     if _retired(interaction, source):
         raise merged_elsewhere(source.patient, source.tombstone, None)
     if policy == "hold":
-        raise HeldDeliveryError("unknown-survivor")
+        raise HeldDeliveryError("unknown-survivor", involved=(involved("to be merged", source.patient),))
     inherited = {name: value for name, value in source.patient.body.items() if name not in NEVER_CARRIED}
     if policy == "rename" or _too_thin(exchange, interaction):
         return await _rename(exchange, interaction, source.patient)
@@ -228,12 +226,12 @@ async def _rename(exchange: Exchange, interaction: Merge, source: ServerResource
 async def _two_records(exchange: Exchange, interaction: Merge, sides: MergeRecords) -> str:
     if another_person(person(sides.source.body), person(sides.survivor.body)):
         if exchange.channel.merge_conflict == "hold":
-            exchange.hold("merge-conflict")
+            exchange.hold("merge-conflict", involved=sides.named())
         exchange.note("merge-conflict")
     if exchange.server.settings.merge_strategy == "notify-only":
         return "notify-only"
     if sides.survivor.body.get("active") is False:
-        raise HeldDeliveryError("survivor-inactive", involved=(involved("inactive survivor", sides.survivor),))
+        raise HeldDeliveryError("survivor-inactive", involved=sides.named(survivor="inactive survivor"))
     _check_death(exchange, sides)
     survivor = await _carry_over(exchange, sides)
     ending = await unite(exchange, sides.source, survivor)
@@ -268,7 +266,7 @@ def _check_death(exchange: Exchange, sides: MergeRecords) -> None:
     if not died(source) or died(sides.survivor.body):
         return
     if not any(name in source for name in _carried(exchange) if name in DECEASED):
-        exchange.hold(DEATH, involved=(involved("says that the patient died", sides.source),))
+        exchange.hold(DEATH, involved=sides.named("says that the patient died"))
     exchange.note(DEATH)
 
 

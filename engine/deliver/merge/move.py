@@ -6,12 +6,12 @@ whom it leaves, a number that was merged or changed before has a chart of its ow
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from engine import fault
 from engine.deliver.patient.create import create, resource_of
-from engine.deliver.patient.resolve import Resolution, check_found, involved, merged_elsewhere, resolve
-from engine.deliver.stored import Body, ServerResource
+from engine.deliver.patient.resolve import Resolution, check_found, merged_elsewhere, resolve
+from engine.deliver.stored import Body, ServerResource, involved
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
@@ -20,6 +20,9 @@ from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import grow
 from engine.fhir.patient import carries, current_numbers, number_of
 from engine.fhir.plan import Identity, Move
+
+# What the record is, in a hold, to which a number is moved.
+GETS: Final = "record that is to get the number"
 
 
 async def move(exchange: Exchange, interaction: Move) -> str:
@@ -56,7 +59,7 @@ async def _source(
             continue
         if holder.redirected or carries(holder.patient.body, identity) != "current":
             other = target.patient if target is not None else None
-            raise merged_elsewhere(holder.patient, holder.tombstone, other, role="record that is to get the number")
+            raise merged_elsewhere(holder.patient, holder.tombstone, other, role=GETS)
         leaving[holder.patient.logical_id] = holder.patient
     if len(leaving) > 1:
         whose = tuple(involved("has a number", one) for one in leaving.values())
@@ -66,13 +69,14 @@ async def _source(
         return source
     named = await resolve(exchange, interaction.source, remembered=False)
     if named is not None and named.patient.logical_id != source.logical_id:
-        raise HeldDeliveryError("number-of-another-patient")
+        whose = (involved("has the number", source), involved("named to have it", named.patient))
+        raise HeldDeliveryError("number-of-another-patient", involved=whose)
     return source
 
 
 async def _two_records(exchange: Exchange, interaction: Move, source: ServerResource, target: ServerResource) -> str:
     """Take the numbers from the one record, then give them to the other: a server may want them to be unique."""
-    _check_left(interaction, source)
+    _check_left(interaction, source, target)
     without = partial(_without, moving={number_of(item) for item in interaction.numbers})
     await revise(exchange, source, without)
     fault.point("F18")
@@ -83,11 +87,15 @@ async def _two_records(exchange: Exchange, interaction: Move, source: ServerReso
     return "moved"
 
 
-def _check_left(interaction: Move, source: ServerResource) -> None:
+def _check_left(interaction: Move, source: ServerResource, target: ServerResource | None) -> None:
     """Hold what would leave a record without any number: that is no move but a merge, or a change of number."""
     moving = {number_of(item) for item in interaction.numbers}
     if all(number in moving for number in current_numbers(source.body)):
-        raise HeldDeliveryError("last-number")
+        whose = (
+            involved("has no other number", source),
+            *(involved(GETS, one) for one in (target,) if one is not None),
+        )
+        raise HeldDeliveryError("last-number", involved=whose)
 
 
 async def _give(exchange: Exchange, interaction: Move, target: ServerResource) -> None:
@@ -95,7 +103,10 @@ async def _give(exchange: Exchange, interaction: Move, target: ServerResource) -
         await revise(exchange, target, partial(_with, numbers=interaction.numbers))
     except HeldDeliveryError as error:
         if "duplicate" in error.codes:
-            raise HeldDeliveryError("number-of-another-patient", status=error.status, codes=error.codes) from error
+            whose = (involved(GETS, target),)
+            raise HeldDeliveryError(
+                "number-of-another-patient", status=error.status, codes=error.codes, involved=whose
+            ) from error
         raise
     fault.point("F18")
     after = await exchange.read(target.logical_id)
@@ -106,7 +117,7 @@ async def _give(exchange: Exchange, interaction: Move, target: ServerResource) -
 
 async def _without_source(exchange: Exchange, interaction: Move, target: ServerResource) -> str:
     """Give numbers that nobody has; after a try of this delivery that was cut off they are those taken by it."""
-    _check_policy(exchange)
+    _check_policy(exchange, target)
     await _give(exchange, interaction, target)
     return "moved" if exchange.tried else "source-absent"
 
@@ -114,17 +125,18 @@ async def _without_source(exchange: Exchange, interaction: Move, target: ServerR
 async def _without_target(exchange: Exchange, interaction: Move, source: ServerResource | None) -> str:
     """Create the patient who gets the numbers where the PID is enough for a record; else a person has to say who."""
     if source is not None:
-        _check_left(interaction, source)
+        _check_left(interaction, source, None)
     else:
         _check_policy(exchange)
+    known = () if source is None else (involved("has the number", source),)
     if exchange.channel.unknown_survivor != "create":
-        raise HeldDeliveryError("unknown-survivor")
+        raise HeldDeliveryError("unknown-survivor", involved=known)
     try:
         resource_of(exchange, interaction.target)
     except HeldDeliveryError as error:
         if source is None:
             return "nothing-to-move"
-        raise HeldDeliveryError("unknown-survivor") from error
+        raise HeldDeliveryError("unknown-survivor", involved=known) from error
     creation = await create(exchange, interaction.target)
     if creation.patient is None:
         raise HeldDeliveryError("duplicate-identifier", status=409)
@@ -133,17 +145,18 @@ async def _without_target(exchange: Exchange, interaction: Move, source: ServerR
         await _give(exchange, interaction, creation.patient)
         return "created"
     if creation.patient.logical_id == source.logical_id:
-        raise HeldDeliveryError("demographic-match")
+        raise HeldDeliveryError("demographic-match", involved=(involved("has the same demographics", source),))
     return await _two_records(exchange, interaction, source, creation.patient)
 
 
-def _check_policy(exchange: Exchange) -> None:
+def _check_policy(exchange: Exchange, target: ServerResource | None = None) -> None:
     policy = exchange.channel.unknown_source
     if exchange.tried or policy == "record":
         return
+    whose = () if target is None else (involved(GETS, target),)
     if policy == "reject":
-        raise RejectedDeliveryError("unknown-source")
-    raise HeldDeliveryError("unknown-source")
+        raise RejectedDeliveryError("unknown-source", involved=whose)
+    raise HeldDeliveryError("unknown-source", involved=whose)
 
 
 def _remember(exchange: Exchange, interaction: Move, target: ServerResource) -> None:

@@ -6,13 +6,13 @@ from typing import Any
 from engine import fault
 from engine.deliver.patient.create import How, create, resource_of
 from engine.deliver.patient.ownership import adopt
-from engine.deliver.patient.resolve import Resolution, check_found, involved, merged_elsewhere, resolve
-from engine.deliver.stored import Body, ServerResource
+from engine.deliver.patient.resolve import Resolution, check_found, merged_elsewhere, resolve
+from engine.deliver.stored import Body, ServerResource, involved
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
-from engine.errors import HeldDeliveryError
+from engine.errors import HeldDeliveryError, InvolvedRecord
 from engine.fhir.changes import grow
 from engine.fhir.patient import carries, current_numbers, number_of
 from engine.fhir.plan import Identity, PatientRecord, Rename
@@ -82,10 +82,17 @@ def _one_record(source: Resolution | None, target: Resolution | None) -> Resolut
             raise merged_elsewhere(source.patient, source.tombstone, None)
         return source or target
     if source.patient.logical_id != target.patient.logical_id:
-        raise HeldDeliveryError("would-merge")
+        raise HeldDeliveryError("would-merge", involved=_sides(source, target))
     if target.redirected and not source.redirected:
-        raise HeldDeliveryError("merge-cycle")
+        raise HeldDeliveryError("merge-cycle", involved=_sides(source, target))
     return source
+
+
+def _sides(source: Resolution, target: Resolution) -> tuple[InvolvedRecord, ...]:
+    gone = () if target.tombstone is None else (involved("merged away", target.tombstone),)
+    old = involved("has the number to be changed", source.patient)
+    same = target.patient.logical_id == source.patient.logical_id
+    return (*gone, old) if same else (*gone, old, involved("has the new number", target.patient))
 
 
 async def _check_rest(exchange: Exchange, interaction: Rename, found: Resolution) -> None:
@@ -118,7 +125,8 @@ async def _renumber(exchange: Exchange, interaction: Rename, found: Resolution) 
         await revise(exchange, patient, change)
     except HeldDeliveryError as error:
         if "duplicate" in error.codes:
-            raise HeldDeliveryError("would-merge", status=error.status, codes=error.codes) from error
+            whose = (involved("has the number to be changed", patient),)
+            raise HeldDeliveryError("would-merge", status=error.status, codes=error.codes, involved=whose) from error
         raise
     fault.point("F18")
     await _verify(exchange, interaction, patient, issued)

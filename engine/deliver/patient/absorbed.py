@@ -1,18 +1,20 @@
 """Which record was merged into which: by the journal, then by the links of the records themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from engine.deliver.patient.remember import recall
-from engine.deliver.stored import ServerResource, numbers
+from engine.deliver.stored import ServerResource, involved, numbers
 from engine.deliver.verdict import MERGED_AWAY, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
-from engine.errors import HeldDeliveryError
+from engine.errors import HeldDeliveryError, InvolvedRecord
 from engine.fhir.patient import carries_any, links, replaced_by
 from engine.fhir.plan import Identity
 
 MOST_HOPS: Final = 64
+# How many records of a circle a hold names.
+MOST_NAMED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +27,20 @@ class Absorbed:
 
 async def head_of(exchange: Exchange, patient: ServerResource) -> ServerResource:
     """Follow `replaced-by` to the record that nobody replaced; bounded, and held where it runs in a circle."""
-    seen = {patient.logical_id}
+    seen = {patient.logical_id: patient}
     while following := replaced_by(patient.body):
         if following in seen or len(seen) > MOST_HOPS:
-            raise HeldDeliveryError("merge-loop")
-        seen.add(following)
+            raise HeldDeliveryError("merge-loop", involved=_circle(seen))
         survivor = await exchange.read(following)
         if survivor is None:
-            raise HeldDeliveryError("survivor-missing")
-        patient = survivor
+            gone = (f"Patient/{following}", "survivor that is not there", (), "")
+            raise HeldDeliveryError("survivor-missing", involved=(involved("merged away", patient), gone))
+        patient = seen[following] = survivor
     return patient
+
+
+def _circle(seen: Mapping[str, ServerResource]) -> tuple[InvolvedRecord, ...]:
+    return tuple(involved(f"replaced by {replaced_by(one.body)}", one) for one in list(seen.values())[:MOST_NAMED])
 
 
 async def replaced_with(
@@ -55,7 +61,7 @@ async def replaced_with(
         if logical_id in seen:
             continue
         if len(seen) > MOST_HOPS:
-            raise HeldDeliveryError("identity-unproven")
+            raise HeldDeliveryError("identity-unproven", involved=(involved("replaced too many", survivor),))
         seen.add(logical_id)
         record = await exchange.read(logical_id)
         if record is not None:

@@ -9,7 +9,7 @@ from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.question import IDENTIFIER, criteria, lacking
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution, check_found
-from engine.deliver.stored import Body, ServerResource, id_of, stored
+from engine.deliver.stored import Body, ServerResource, id_of, involved, stored
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.exchange import Exchange
@@ -25,6 +25,8 @@ LIMIT: Final = "duplicate-patient-limit"
 CREATED_BESIDE: Final = "created-beside"
 # How many records with the same demographics are named; where there are more, only people settle it.
 MOST_ALIKE: Final = 4
+# How many records a hold names.
+MOST_NAMED: Final = 20
 _SPOKEN: Final = frozenset({400, 409, 412, 422})
 _ALWAYS: Final = (("Prefer", "create-always"),)
 
@@ -95,7 +97,8 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
     elif answer.status == 412:
         alike = await exchange.search(condition)
         if not _all_others(exchange, record, alike):
-            raise HeldDeliveryError("multiple-matches", status=412)
+            whose = tuple(involved("matches", one) for one in alike[:MOST_NAMED])
+            raise HeldDeliveryError("multiple-matches", status=412, involved=whose)
         answer = await _post(exchange, body, ())
     creation = await _made(exchange, record, body, answer)
     if creation.patient is not None and 0 < len(alike) <= MOST_ALIKE and not _is_crowded(exchange):
@@ -137,7 +140,8 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: S
     others = [item for item in found if item.logical_id != patient.logical_id]
     if others:
         exchange.server.cache.drop(patient.logical_id)
-        raise HeldDeliveryError("duplicate-after-create")
+        whose = tuple(involved("has the same number", one) for one in others[:MOST_NAMED])
+        raise HeldDeliveryError("duplicate-after-create", involved=(involved("was created", patient), *whose))
     if not found:
         exchange.note("not-yet-searchable")
     return Creation(How.CREATED, patient)
@@ -175,7 +179,7 @@ def _judged(exchange: Exchange, record: PatientRecord, match: ServerResource) ->
         return _Match.OTHERS
     policy = exchange.server.settings.on_demographic_match
     if numbers and policy == "hold":
-        raise HeldDeliveryError("demographic-match")
+        raise HeldDeliveryError("demographic-match", involved=(involved("has the same demographics", match),))
     if numbers and policy == "create":
         exchange.note("possible-duplicate")
         return _Match.OTHERS

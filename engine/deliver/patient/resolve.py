@@ -6,20 +6,12 @@ from dataclasses import dataclass
 from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
-from engine.deliver.stored import PATIENT, ServerResource
+from engine.deliver.stored import PATIENT, ServerResource, involved
 from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, OLD, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
-from engine.errors import HeldDeliveryError
+from engine.errors import HeldDeliveryError, InvolvedRecord
 from engine.fhir.patient import bears_current, carries, carries_any, current_numbers, overlays, replaced_by
 from engine.fhir.plan import Identity, PatientRecord
-
-Involved = tuple[str, str, tuple[str, ...]]
-
-
-def involved(role: str, patient: ServerResource) -> Involved:
-    """Return a record as `HeldDeliveryError` carries it: its reference, what it is in this, its current numbers."""
-    numbers = tuple("|".join(number) for number in current_numbers(patient.body))
-    return patient.reference, role, numbers
 
 
 def merged_elsewhere(
@@ -33,14 +25,14 @@ def merged_elsewhere(
 
     `patient` is whom the number leads to now, `tombstone` the record that was merged away, `target` the other side.
     """
-    found: list[Involved] = []
+    found: list[InvolvedRecord] = []
     if tombstone is not None:
         found.append(involved("merged away", tombstone))
         found.append(involved("its survivor", patient))
     else:
         gone = replaced_by(patient.body)
         found.append(involved("merged away" if gone else "has the number out of use", patient))
-        found += [(f"Patient/{gone}", "its survivor", ())] if gone else []
+        found += [(f"Patient/{gone}", "its survivor", (), "")] if gone else []
     if target is not None and target.logical_id != patient.logical_id:
         found.append(involved(role, target))
     return HeldDeliveryError("source-merged-elsewhere", involved=tuple(found))
@@ -125,7 +117,7 @@ async def _resolutions(
     for match in (*matches.shown, *matches.hidden):
         resolution = await _followed(exchange, match, identities)
         if resolution is None and not had and not replaced_by(match.body):
-            raise HeldDeliveryError("identity-unproven")
+            raise HeldDeliveryError("identity-unproven", involved=(involved("was answered", match),))
         if resolution is None:
             continue
         held = found.get(resolution.patient.logical_id)
@@ -227,10 +219,17 @@ def check_found(exchange: Exchange, record: PatientRecord, found: Resolution, na
         check_person(exchange, record, found.patient, "overlay-suspected", exchange.channel.another_person == "hold")
         return
     if exchange.channel.merged_identifier == "hold":
-        raise HeldDeliveryError("merged-identifier")
-    check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True)
+        raise HeldDeliveryError("merged-identifier", involved=_out_of_use(found))
+    check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True, about=_out_of_use(found))
     if found.redirected:
         exchange.note("redirected-to-survivor")
+
+
+def _out_of_use(found: Resolution) -> tuple[InvolvedRecord, ...]:
+    """Return the merged-away record and its survivor, or the record that has the number as an old one."""
+    if found.tombstone is not None:
+        return involved("merged away", found.tombstone), involved("its survivor", found.patient)
+    return (involved("survivor" if found.redirected else "has the number out of use", found.patient),)
 
 
 def out_of_use(patient: ServerResource, identities: Iterable[Identity]) -> bool:
@@ -238,10 +237,20 @@ def out_of_use(patient: ServerResource, identities: Iterable[Identity]) -> bool:
     return {carries(patient.body, identity) for identity in identities} - {""} == {"old"}
 
 
-def check_person(exchange: Exchange, record: PatientRecord, patient: ServerResource, code: str, hold: bool) -> None:
-    """Note `code`, or hold for it until somebody decides, where a message speaks of another person than a record."""
+def check_person(
+    exchange: Exchange,
+    record: PatientRecord,
+    patient: ServerResource,
+    code: str,
+    hold: bool,
+    about: tuple[InvolvedRecord, ...] = (),
+) -> None:
+    """Note `code`, or hold for it until somebody decides, where a message speaks of another person than a record.
+
+    `about`: the records that such a hold names, where that is not the record alone.
+    """
     if not overlays(record, patient.body):
         return
     if hold:
-        exchange.hold(code)
+        exchange.hold(code, involved=about or (involved("has the number", patient),))
     exchange.note(code)

@@ -97,4 +97,7 @@ async def _survivor(
     exchange.server.forget()
     if found:
         return None
-    raise HeldDeliveryError("survivor-missing")
+    gone = (f"Patient/{known.logical_id}", "merged away", (), "")
+    raise HeldDeliveryError(
+        "survivor-missing", involved=(gone, (f"Patient/{trail[-1]}", "survivor that is not there", (), ""))
+    )

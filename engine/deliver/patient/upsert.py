@@ -8,7 +8,7 @@ from engine.deliver.patient.ownership import applied
 from engine.deliver.patient.question import required_by
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution, check_found, resolve
-from engine.deliver.stored import Body, ServerResource
+from engine.deliver.stored import Body, ServerResource, involved
 from engine.deliver.verdict import MERGED_AWAY, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
@@ -88,7 +88,10 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         await _remember(exchange, record, found, written.remembered(still(result.marks, written.body)), result)
         return "updated", None
     if patient.fresh and "duplicate-mrn" in exchange.attempts[-1].codes:
-        raise HeldDeliveryError("duplicate-identifier", status=answer.status, codes=exchange.attempts[-1].codes)
+        whose = (involved("was to be written", patient),)
+        raise HeldDeliveryError(
+            "duplicate-identifier", status=answer.status, codes=exchange.attempts[-1].codes, involved=whose
+        )
     if answer.status == 410 and patient.fresh:
         raise HeldDeliveryError("deleted-at-server", status=410)
     return "", await _again(exchange, interaction, patient)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from engine.deliver.patient.ownership import applied
 from engine.deliver.resources.found import owner_of
-from engine.deliver.stored import Body, ServerResource, Slices
+from engine.deliver.stored import Body, ServerResource, Slices, involved
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.changes import alone, created, grow
 from engine.fhir.json import digest
@@ -68,7 +68,7 @@ class ResourceBody:
             return Moved(_status(found.body, move))
         step = moved(found.body, move, self._at)
         if step.reopened and self._exchange.channel.visit_reuse == "hold":
-            self._exchange.hold("visit-reused")
+            self._exchange.hold("visit-reused", involved=(involved("is over", found),))
         return step
 
     async def revised(self, found: ServerResource) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:

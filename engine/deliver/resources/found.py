@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.unseen import hidden
-from engine.deliver.stored import ServerResource
+from engine.deliver.stored import ServerResource, involved
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.client import escaped
 from engine.deliver.wire.exchange import Exchange
-from engine.errors import HeldDeliveryError
+from engine.errors import HeldDeliveryError, InvolvedRecord
 from engine.fhir.patient import carries
 from engine.fhir.patient_compartment import PATIENT, asked_of, held_by
 from engine.fhir.plan import Find, Identity, Keep
@@ -54,11 +54,21 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: ServerResource)
         return
     if interaction.moved_from and reference == exchange.references.get(interaction.moved_from):
         return
+    other = None
     if reference.startswith(PATIENT):
         other = await exchange.read(reference.removeprefix(PATIENT))
         if other is not None and (await head_of(exchange, other)).reference == ours:
             return
-    raise HeldDeliveryError(OF_ANOTHER.get(record.type, "resource-of-another-patient"))
+    theirs = involved("its patient", other) if other is not None else (reference, "its patient", (), "")
+    whose = (involved("named by the message", found), theirs, await _ours(exchange, ours))
+    raise HeldDeliveryError(OF_ANOTHER.get(record.type, "resource-of-another-patient"), involved=whose)
+
+
+async def _ours(exchange: Exchange, reference: str) -> InvolvedRecord:
+    """Return the message's own patient as a hold names it: as read, where it is at the server."""
+    role = "patient of the message"
+    patient = await exchange.read(reference.removeprefix(PATIENT)) if reference.startswith(PATIENT) else None
+    return involved(role, patient) if patient is not None else (reference, role, (), "")
 
 
 def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, KnownIdentifier]:
@@ -120,12 +130,16 @@ async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[
             await owner_of(exchange, interaction, one)
     apart = any(one.logical_id != other.logical_id for one in by_new for other in by_old)
     if record.retired and apart and not interaction.merges:
-        raise HeldDeliveryError("would-merge")
+        whose = (
+            *(involved("has the old number", one) for one in by_old),
+            *(involved("has the new number", one) for one in by_new),
+        )
+        raise HeldDeliveryError("would-merge", involved=whose)
     for identity in identities:
         for how in ("current", "old"):
             found = [one for one in meant if carries(one.body, identity) == how]
             if len(found) > 1 and interaction.overwrite:
-                raise HeldDeliveryError("multiple-matches")
+                raise HeldDeliveryError("multiple-matches", involved=tuple(involved("matches", one) for one in found))
             if found:
                 return min(found, key=lambda one: one.logical_id)
     return None

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from engine.deliver.stored import Body, id_of
+from engine.deliver.stored import Body, id_of, involved
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.recording_server import RecordedWrite, RecordingServer
@@ -161,7 +161,9 @@ async def _watch(exchange: Exchange, write: RecordedWrite, answer: ServerRespons
     server.refrain(IGNORED)
     exchange.note(IGNORED)
     if holders:
-        raise HeldDeliveryError("duplicate-after-create")
+        raise HeldDeliveryError(
+            "duplicate-after-create", involved=tuple(involved("has the same number", one) for one in found)
+        )
 
 
 MOST_WRITES: Final = 200

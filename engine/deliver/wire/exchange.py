@@ -14,7 +14,7 @@ from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
 from engine.deliver.wire.response_log import EchoResponse, ResponseLog, name_of
 from engine.deliver.wire.server import MEDIA_TYPE, DestinationServer
-from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError
+from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError, InvolvedRecord
 from engine.fhir import outcome
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, defects, resource_types
@@ -132,7 +132,7 @@ class Exchange(Learned):
         self.tried, self.again = True, not replay
         self._breaks = self.server.continuity.breaks
 
-    def hold(self, code: str, *, involved: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> None:
+    def hold(self, code: str, *, involved: tuple[InvolvedRecord, ...] = ()) -> None:
         """Hold for what a person has to decide; once that is done, for this place of the message, it is noted."""
         here = f"{code} {self.place}" if self.place else code
         if here not in self.decided:

@@ -42,6 +42,15 @@ WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor
 MERGED: Final = "SELECT MAX(seq) FROM merged WHERE destination = ? AND source_key = ?"
 
 
+def lanes_of(folder: Path, entries: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """Return the lanes of each entry's patients, as they are now; nothing of an entry that names none."""
+    with closing(open_reader(folder)) as connection:
+        found: dict[int, list[int]] = {entry: [] for entry in entries}
+        for seq, lane in connection.execute(LANES_OF_ALL, (json_list(entries),)).fetchall():
+            found[seq].append(lane)
+    return {entry: tuple(lanes) for entry, lanes in found.items()}
+
+
 def merged_by(folder: Path, entries: Sequence[int]) -> dict[int, int]:
     """Return the entry of the merge for each entry whose possible duplicates are one record with its patient.
 
@@ -98,6 +107,11 @@ MOST_HELD: Final = 50
 LANES: Final = """
 SELECT l.lane FROM entry AS e CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS l ON l.identity = mine.value
 WHERE e.seq = ? ORDER BY mine.key
+"""
+# The same of several entries (a JSON list).
+LANES_OF_ALL: Final = """
+SELECT e.seq, l.lane FROM json_each(?) AS i CROSS JOIN entry AS e ON e.seq = i.value
+CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS l ON l.identity = mine.value
 """
 # The lane of an identity.
 LANE: Final = "SELECT lane FROM lane_of WHERE identity = ?"

@@ -52,6 +52,12 @@ SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.
    WHERE q.destination = d.destination AND q.lane = mine.value AND q.seq < d.seq) AS waits_for
 FROM delivery AS d WHERE d.seq = ? ORDER BY d.destination
 """
+# The plans of what is held of entries (a JSON list).
+_HELD_PLANS: Final = """
+SELECT d.seq, d.destination, p.content FROM json_each(?) AS i CROSS JOIN delivery AS d ON d.seq = i.value
+JOIN plan AS p ON p.seq = d.seq AND p.destination = d.destination WHERE d.state = 'held'
+ORDER BY d.seq, d.destination
+"""
 # The requests of a delivery with their answers.
 _ATTEMPTS: Final = """
 SELECT a.number, a.method, a.url, a.query, a.headers, a.body, a.at, r.status, r.codes, r.failure, r.milliseconds,
@@ -156,6 +162,11 @@ class Reader:
         """Return the bytes of an entry; empty where there is none, retention took them, or they cannot be unsealed."""
         row = self._connection.execute(BODY, (seq,)).fetchone()
         return self._opened(row[0], message_at(seq)) if row else b""
+
+    def held_plans(self, seqs: Sequence[int]) -> tuple[tuple[int, str, bytes], ...]:
+        """Return number, destination and plan of what is held of entries; of the plans those that are legible."""
+        rows = self._connection.execute(_HELD_PLANS, (json_list(seqs),)).fetchall()
+        return tuple((seq, name, self._opened(plan, plan_at(seq, name))) for seq, name, plan in rows)
 
     def channels(self, seqs: Sequence[int]) -> dict[int, str]:
         """Return the channels of entries, by their numbers."""

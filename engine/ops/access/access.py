@@ -107,7 +107,8 @@ class Access:
         if touch and now - row.seen_at >= SEEN_EVERY:
             await self._journal.write(partial(sessions.see, digest=digest_of(cookie), now=now))
         confirmed = now - row.confirmed_at <= CONFIRMED_FOR
-        return Actor(row.account, Role(row.role), "page", address or row.address, confirmed=confirmed)
+        login = f"{row.account} {row.began_at.isoformat()}"
+        return Actor(row.account, Role(row.role), "page", address or row.address, confirmed=confirmed, login=login)
 
     async def confirm(self, cookie: str, password: str, code: str, address: str) -> Session | LoginRefusal:
         """Take password and code once more, for what needs them; the session goes on under a new cookie."""

@@ -64,7 +64,8 @@ class Actor:
     """Who asks: the account (or operating-system user), its role, and the way the request came.
 
     `channels`: what an API token is limited to, nothing for no limit. `confirmed`: whether the password was typed
-    within the last minutes; pages ask for it again where an operation needs that.
+    within the last minutes; pages ask for it again where an operation needs that. `login`: the log-in that a page's
+    session goes back to, '' for programs and commands.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Actor:
     address: str = ""
     channels: tuple[str, ...] = ()
     confirmed: bool = True
+    login: str = ""
 
 
 RULE: Final = "small letters, digits, dot, dash, underscore and @, at most 64, beginning with a letter or digit"

@@ -106,13 +106,15 @@ class Operation(Request, Generic[A]):
     """One operation: its fields are what it takes, `run` does it and returns what it answers with.
 
     `confirm`: whether it needs the password typed just now; a field marked RequiresStepUp needs it, too. `of_channel`:
-    its `channel` bounds all that it shows, so that a token limited to channels may do it.
+    its `channel` bounds all that it shows, so that a token limited to channels may do it. `lists`: it names the
+    patients of `entries` in a list that pages show again and again; such a look is recorded once a log-in and patient.
     """
 
     name: ClassVar[str]
     permission: ClassVar[Permission]
     confirm: ClassVar[Confirm] = Confirm.NEVER
     of_channel: ClassVar[bool] = False
+    lists: ClassVar[bool] = False
 
     async def run(self, engine: Any, actor: Actor) -> A:
         """Do it, on the running Engine: Any, as its type would bring all of it to each command that only asks."""

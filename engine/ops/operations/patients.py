@@ -16,9 +16,10 @@ from engine.journal.read.reading import Reader
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient
 from engine.ops.operations.operation import Operation, ReadingMessages
-from engine.ops.views.entry import Row
+from engine.ops.views.entry import HeldAbout, NamedEntry, Row
 from engine.ops.views.patient import HeldOf, MergeView, NumberAt, NumberView, Other, PatientView, held_at, refused_at
 from engine.ops.views.segments import Named, named
+from engine.ops.views.view import involved
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair.choosing import charts
 from engine.pipeline.repair.entry_operations import judge_bytes
@@ -104,22 +105,29 @@ class ShowPatient(Operation[PatientView]):
         return found, tuple(_other(folder, other, charsets) for other in others)
 
 
-class NameEntries(ReadingMessages[list[Named]]):
-    """Say whom entries are about, in the words of their messages: name, numbers and birth date."""
+class NameEntries(ReadingMessages[list[NamedEntry]]):
+    """Say whom entries are about, in the words of their messages; of what is held also the records that it is about."""
 
     name = "messages.named"
     permission = Permission.PHI
+    lists = True
 
     entries: EntryNumbers
 
-    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> list[Named]:
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> list[NamedEntry]:
         """Return it in the order of the numbers, for at most 100; an entry that is not there is left out."""
         if len(self.entries) > MOST_NAMED:
             raise UsageError(f"name at most {MOST_NAMED} entries at once")
         with Reader(folder) as reader:
             channels = reader.channels(self.entries)
             sets = {seq: (charsets or {}).get(channel, "") for seq, channel in channels.items()}
-            return [named(seq, reader.raw(seq), sets.get(seq, "")) for seq in self.entries]
+            held: dict[int, list[HeldAbout]] = {}
+            for seq, name, plan in reader.held_plans(self.entries):
+                held.setdefault(seq, []).append(HeldAbout(destination=name, records=tuple(involved(plan))))
+            return [
+                NamedEntry.of(named(seq, reader.raw(seq), sets.get(seq, "")), held=tuple(held.get(seq, ())))
+                for seq in self.entries
+            ]
 
 
 def _found(folder: Path, patient: str, charsets: Mapping[str, str]) -> list[Other]:

@@ -1,5 +1,6 @@
 """The one way to every operation: admitted, recorded in the audit trail, read, done."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -7,10 +8,13 @@ from engine import fault
 from engine.clock import now
 from engine.errors import AdtEngineError, ForbiddenOperationError, UnconfirmedOperationError, UsageError
 from engine.journal.access.audit import AuditOutcome
+from engine.journal.read.patients import lanes_of
 from engine.ops.access.actor import Actor, Permission, may
 from engine.ops.access.keys import Keys
+from engine.ops.audit.looks import Looks
 from engine.ops.audit.trail import AUDITED, AuditTrail
-from engine.ops.operations.operation import AnyOperation, Confirm, Operation
+from engine.ops.operations.fields import EntryNumbers
+from engine.ops.operations.operation import AnyOperation, Confirm, Operation, Request
 from engine.pipeline.engine import Engine
 
 
@@ -37,6 +41,12 @@ def admit(operation: AnyOperation, actor: Actor, given: Mapping[str, object]) ->
 A = TypeVar("A")
 
 
+class EntryList(Request):
+    """The entries that an operation names."""
+
+    entries: EntryNumbers = ()
+
+
 class Operations:
     """The operations of one running engine; what needs more than METADATA is in the audit trail before it is done."""
 
@@ -45,6 +55,7 @@ class Operations:
         self._engine = engine
         self._known = {operation.name: operation for operation in known}
         self._trail = trail or AuditTrail(engine.journal, Keys.of(engine.files.data), now)
+        self._looks = Looks()
 
     def named(self, name: str) -> AnyOperation:
         """Return the operation of a name; UsageError where none has it."""
@@ -73,7 +84,31 @@ class Operations:
             raise
         if operation.permission not in AUDITED:
             return await operation.parse(given, written=written).run(self._engine, actor)
-        row = await self._trail.ask(actor, operation.name, given, operation.marks())
+        if operation.lists and actor.login:
+            return await self._look(operation, actor, given)
+        return await self._recorded(operation, actor, given, given, written=written)
+
+    async def _look(self, operation: type[Operation[A]], actor: Actor, given: Mapping[str, object]) -> A:
+        """Do what names patients in a list; on record are those whom this log-in has not looked at yet."""
+        entries = EntryList.parse({"entries": given.get("entries", ())}).entries
+        patients = await asyncio.to_thread(lanes_of, self._engine.files.data, entries)
+        unseen = self._looks.unseen(actor.login, patients)
+        if entries and not unseen:
+            return await operation.parse(given).run(self._engine, actor)
+        answer = await self._recorded(operation, actor, given, {**given, "entries": unseen})
+        self._looks.note(actor.login, patients)
+        return answer
+
+    async def _recorded(
+        self,
+        operation: type[Operation[A]],
+        actor: Actor,
+        given: Mapping[str, object],
+        recorded: Mapping[str, object],
+        *,
+        written: bool = False,
+    ) -> A:
+        row = await self._trail.ask(actor, operation.name, recorded, operation.marks())
         try:
             if operation.permission is Permission.OPERATE:
                 fault.point("F19")

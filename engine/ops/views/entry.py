@@ -173,11 +173,25 @@ class DeliveryFacts(Answer, facts=True):
 
 
 class Involved(Answer):
-    """A record that a hold is about: what it is in this, and the numbers that it had then (`system|value`)."""
+    """A record that a hold is about: what it is in this, and what it had then: numbers (`system|value`), its person."""
 
     record: str
     role: str
     numbers: tuple[str, ...]
+    person: str = ""
+
+
+class HeldAbout(Answer):
+    """The records that an entry's hold at a destination is about."""
+
+    destination: str
+    records: tuple[Involved, ...]
+
+
+class NamedEntry(Named):
+    """Whom an entry's message is about, and where it is held the records that the hold is about."""
+
+    held: tuple[HeldAbout, ...] = ()
 
 
 class Delivery(DeliveryFacts):

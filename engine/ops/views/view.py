@@ -136,14 +136,15 @@ def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]
 
 
 def _delivery(view: DeliveryView) -> Delivery:
-    return Delivery.of(view, attempts=tuple(map(_attempt, view.attempts)), involved=tuple(_involved(view)))
+    records = tuple(involved(view.plan)) if view.state in {State.HELD, State.REJECTED} else ()
+    return Delivery.of(view, attempts=tuple(map(_attempt, view.attempts)), involved=records)
 
 
-def _involved(view: DeliveryView) -> Iterator[Involved]:
-    """Yield the records that a hold is about, which its plan lists at its end."""
-    plan = orjson.loads(view.plan) if INVOLVED in view.plan and view.state is State.HELD else {}
-    for record, role, numbers in plan.get("involved", ()):
-        yield Involved(record=record, role=role, numbers=numbers)
+def involved(plan: bytes) -> Iterator[Involved]:
+    """Yield the records that a hold is about, which its plan lists at its end; older ones say no person."""
+    found = orjson.loads(plan).get("involved", ()) if INVOLVED in plan else ()
+    for record, role, numbers, *person in found:
+        yield Involved(record=record, role=role, numbers=numbers, person="".join(person))
 
 
 def _attempt(view: AttemptView) -> Attempt:

@@ -25,7 +25,7 @@ from engine.ops.operations.patients import MOST_NAMED, NameEntries
 from engine.ops.operations.runner import Operations
 from engine.ops.sites.monitor import SiteMonitor
 from engine.ops.sites.summary import site_views
-from engine.ops.views.segments import Named
+from engine.ops.views.entry import NamedEntry
 from engine.ops.web.headers import Cookies
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.renderer import Renderer
@@ -314,10 +314,10 @@ def go(path: str, notice: str = "") -> Response:
     )
 
 
-async def names_of(call: WebCall, entries: Iterable[int]) -> Mapping[int, Named]:
+async def names_of(call: WebCall, entries: Iterable[int]) -> Mapping[int, NamedEntry]:
     """Return whom entries are about, by entry; nothing for who may not see patients."""
     wanted = sorted(set(entries)) if call.may(Permission.PHI) else []
-    found: dict[int, Named] = {}
+    found: dict[int, NamedEntry] = {}
     for at in range(0, len(wanted), MOST_NAMED):
         named = await call.perform(NameEntries, entries=wanted[at : at + MOST_NAMED])
         found |= {one.entry: one for one in named}

@@ -102,7 +102,9 @@ async def test_self_merge_is_rejected(site, server, identifier, merging):
     verdict = await (await opened(site)).send(merging("1", "2"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.REJECTED, "self-merge")
     assert (server.effects, site.intents) == ([], [])
-    assert verdict.involved == (("Patient/a", "has both numbers already", (f"{MRN}|1", f"{MRN}|2")),)
+    assert verdict.involved == (
+        ("Patient/a", "has both numbers already", (f"{MRN}|1", f"{MRN}|2"), "Quintero, Marisol, born 1984-02-29"),
+    )
 
 
 async def test_renamed_number_is_no_self_merge(site, server, identifier, merging):
@@ -145,7 +147,9 @@ async def test_source_merged_elsewhere_is_held(site, server, two, identifier, me
     await (await opened(site)).send(merging("1", "3"))
     verdict = await site.send(merging("1", "2"))
     assert verdict.reason == "source-merged-elsewhere"
-    found = {role: (record, [one.rpartition("|")[2] for one in numbers]) for record, role, numbers in verdict.involved}
+    found = {
+        role: (record, [one.rpartition("|")[2] for one in numbers]) for record, role, numbers, _ in verdict.involved
+    }
     assert found["merged away"][0] == "Patient/a"
     assert found["its survivor"][0] == "Patient/c"
     assert found["named survivor"] == ("Patient/b", ["2"])
@@ -258,7 +262,7 @@ async def test_a_merge_into_an_inactive_record_is_held(site, server, two, mergin
     await opened(site, merge_strategy=strategy)
     verdict = await site.send(merging("1", "2"))
     assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "survivor-inactive", [])
-    assert [role for _, role, _ in verdict.involved] == ["inactive survivor"]
+    assert [role for _, role, *_ in verdict.involved] == ["to be merged", "inactive survivor"]
     server.touch("b", active=True)
     assert (await site.send(merging("1", "2"))).reason in {"merged", "linked"}
 

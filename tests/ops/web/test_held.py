@@ -149,8 +149,59 @@ async def test_a_conflict_names_its_records_and_numbers_to_who_may_see_them(site
     await operator.get("/messages/11")
     for one in shown:
         assert one["record"] in operator.page
-    await viewer.get("/messages/11")
-    assert shown[0]["record"] not in viewer.page
-    assert "RB-50" not in viewer.page
+    assert sorted(one["person"] for one in shown) == [
+        "Dunmore, Felix, born 1984-02-29", "Everhart, Elowen, born 1984-02-29",
+    ]  # fmt: skip
+    await operator.get("/lanes?reason=identity-conflict")
+    for one in shown:
+        for said in (one["record"], one["person"], one["role"]):
+            assert said in operator.page, said
+    for page in ("/messages/11", "/lanes?reason=identity-conflict", "/overview"):
+        await viewer.get(page)
+        for hidden in (shown[0]["record"], "RB-50", "Dunmore", "Everhart"):
+            assert hidden not in viewer.page, (page, hidden)
     await operator.get("/messages/11/choose?destination=interchange")
     assert "Links" in operator.page
+
+
+async def test_the_look_at_a_held_patient_is_on_record_once_for_a_log_in(site: Site) -> None:
+    """Reloads, live refreshes and other held rows of a patient add no look; another log-in or patient adds one."""
+    operator = await site.person("operator", "ann")
+    for page in ("/overview", "/lanes", "/lanes", "/lanes?reason=missing-required", "/overview"):
+        await operator.get(page)
+        assert "Alderton, Hugo" in operator.page
+    async with operator.http.stream("GET", "/live/overview") as stream:
+        async for line in stream.aiter_lines():
+            if "Alderton, Hugo" in line:
+                break
+    assert await looks(site, "ann") == [[HELD, HELD_TOO]]
+    await site.act("messages.discard", entry=HELD, reason="a test")
+    await site.rig.until(lambda rows: rows[BEHIND - 1].state == "held")
+    await operator.get("/lanes")
+    assert f'name="entry-{BEHIND}"' in operator.page
+    assert await looks(site, "ann") == [[HELD, HELD_TOO]]
+    await send_messages(*await site.rig.address(), [message("N9", "RB-22", "Dunmore^Felix", born="")])
+    await site.rig.until(lambda rows: len(rows) == 9 and rows[-1].state == "held")
+    await operator.get("/lanes")
+    assert await looks(site, "ann") == [[9], [HELD, HELD_TOO]]
+    await operator.post("/log-out")
+    await operator.log_in("ann")
+    await operator.get("/lanes")
+    assert await looks(site, "ann") == [[BEHIND, HELD_TOO, 9], [9], [HELD, HELD_TOO]]
+
+
+async def test_each_look_of_a_program_is_on_record(site: Site) -> None:
+    """A token has no log-in: each call is one look."""
+    token = await site.token("operator", "night-job")
+    bearer = {"authorization": f"Bearer {token}"}
+    stranger = await site.stranger()
+    for _ in range(2):
+        answer = await stranger.http.post("/api/v1/messages/named", json={"entries": [HELD]}, headers=bearer)
+        assert answer.json()[0]["name"] == "Alderton, Hugo"
+    assert await looks(site, "night-job") == [[HELD], [HELD]]
+
+
+async def looks(site: Site, name: str) -> list[list[int]]:
+    """The entries of each look at names that somebody has on record, newest first."""
+    rows = await site.act("audit.list", limit=200)
+    return [row["detail"]["entries"] for row in rows if row["act"] == "messages.named" and row["actor"].endswith(name)]

@@ -110,6 +110,8 @@ def _delivery(delivery: Delivery) -> None:
         print_line(f"  tried {_times(delivery.tries)}, next {delivery.due_at}")
     for note in delivery.notes:
         print_line(f"  {note_phrase(note)}")
+    for record in delivery.involved:
+        print_line(f"  {record.role}: {' '.join(filter(None, (record.record, record.person, *record.numbers)))}")
     for attempt in delivery.attempts:
         _attempt(attempt)
     for name, follow_up in (("look-up", delivery.lookup), ("notice", delivery.notice)):

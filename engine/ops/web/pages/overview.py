@@ -15,7 +15,7 @@ from engine.ops.operations.messages import ShowCharts
 from engine.ops.operations.status import ShowStatus
 from engine.ops.views.charting import SPANS
 from engine.ops.views.incident import GRAVITY, Severity
-from engine.ops.web.call import WebCall, form, go
+from engine.ops.web.call import WebCall, form, go, names_of
 from engine.ops.web.chart_page import ChartPage, volumes
 from engine.ops.web.pages.login import home_of
 from engine.ops.web.refusal import RefusedRequestError
@@ -81,7 +81,8 @@ async def _alerts(call: WebCall) -> dict[str, object]:
 
 async def _held(call: WebCall) -> dict[str, object]:
     held = await call.perform(ListHeld, limit=MOST_HELD + 1)
-    return {"held": held[:MOST_HELD], "more_held": len(held) > MOST_HELD}
+    names = await names_of(call, [one.entry for one in held[:MOST_HELD]])
+    return {"held": held[:MOST_HELD], "more_held": len(held) > MOST_HELD, "names": names}
 
 
 def _period(call: WebCall) -> dict[str, str]:
