@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from engine.errors import ForbiddenMoveError
 from engine.http.request import HttpRequest
@@ -61,6 +61,12 @@ LEAST_FINISHED: Final = (
     State.DELIVERED,
     State.FILTERED,
 )
+
+# What a filter calls an entry that is held, at a destination or on arrival, or that a destination's delivery rejected.
+# What was refused on arrival is not among it: its sender was told, and has to send it again.
+FAILED: Final = "failed"
+FAILED_STATES: Final = frozenset({State.HELD, State.REJECTED})
+StateFilter = State | Literal["failed"]
 
 # The flag of an entry that came in while its channel was in shadow: it is not delivered until somebody replays it.
 SHADOW: Final = "shadow"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -112,6 +113,110 @@ async def test_a_stopped_run_is_resumed_when_asked(rig: Rig) -> None:
     assert (await done(rig, "replays.resume", run=run))["state"] == "running"
     await done(rig, "replays.stop", run=run)
     assert "no run 99" in await refused(rig, "replays.stop", run=99)
+
+
+async def test_a_paused_run_shows_how_far_it_is_and_goes_on_when_resumed(rig: Rig) -> None:
+    """Paused it stays so over a restart; what it had taken up ends; resumed, it ends with each entry once."""
+    await started(rig)
+    await spoken(rig)
+    run = (await done(rig, "replays.start", rate=5))["run"]
+    paused = await done(rig, "replays.pause", run=run)
+    assert (paused["state"], paused["ended_at"]) == ("paused", None)
+    assert 0 < paused["position"] < 48
+    shown = await until_run(rig, run, lambda one: one["done"] == one["position"])
+    assert shown["done"] == paused["position"]
+    assert await rig.engine.stop() == 0
+    await started(rig)
+    assert (await done(rig, "replays.progress", run=run))["state"] == "paused"
+    assert (await done(rig, "replays.resume", run=run))["state"] == "running"
+    assert (await done(rig, "replays.pause", run=run))["state"] == "paused"
+    stopped = await done(rig, "replays.stop", run=run)
+    assert stopped["state"] == "stopped"
+    assert stopped["ended_at"]
+    assert (await done(rig, "replays.pause", run=run))["state"] == "stopped"
+    assert "no run 99" in await refused(rig, "replays.pause", run=99)
+
+
+async def test_a_running_run_says_its_rate_and_the_time_that_is_left(rig: Rig) -> None:
+    """After two looks a second apart: entries a second, seconds at that rate; none of it once it has ended."""
+    await started(rig)
+    await spoken(rig)
+    run = (await done(rig, "replays.start", rate=20))["run"]
+    shown = await until_run(rig, run, lambda one: one["state"] != "running" or bool(one["seconds_left"]))
+    assert shown["per_second"] > 0
+    assert shown["seconds_left"] > 0
+    shown = await finished(rig, run)
+    assert (shown["done"], shown["per_second"], shown["seconds_left"]) == (48, None, None)
+
+
+async def until_run(rig: Rig, run: int, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Ask for a run until it is as wanted, and return it."""
+    while True:
+        shown: dict[str, Any] = await done(rig, "replays.progress", run=run)
+        if reached(shown):
+            return shown
+
+
+async def test_what_failed_since_a_time_is_tried_by_reason_and_retried(rig: Rig) -> None:
+    """A dry run counts what would be delivered and what not, by reason; the run takes up what failed since then."""
+    await started(rig)
+    await configured(rig, merge_conflict="hold")
+    await sent(
+        rig,
+        message("C1", "RB-1", event="A28"),
+        message("C2", "RB-2", event="A28", family="Other", born="19500101").replace(b"Marisol", b"Ana"),
+        message("C3", "RB-1", event="A40", more="MRG|RB-2^^^RVB^MR\r"),
+        message("H4", "RB-4", event="A28", born=""),
+        message("H5", "RB-5", event="A28", born=""),
+    )
+    await rig.until(ended("delivered", "delivered", "held", "held", "held"))
+    plan = await done(rig, "lanes.plan", since="1h")
+    assert (plan["count"], plan["tried"], plan["deliver"]) == (3, 3, 1)
+    assert plan["outlook"] == [{"verdict": "held", "reason": "missing-required", "entries": 2}]
+    plan = await done(rig, "lanes.plan", since="1h", retry=True)
+    assert {(one["reason"], one["entries"]) for one in plan["outlook"]} == {
+        ("missing-required", 2),
+        ("merge-conflict", 1),
+    }
+    await sent(rig, message("H6", "RB-6", event="A28", born=""))
+    await rig.until(ended("delivered", "delivered", "held", "held", "held", "held"))
+    rows = await done(rig, "lanes.list")
+    since = rows[-1]["held_since"]
+    late = [row["entry"] for row in rows if row["held_since"] >= since]
+    assert late == [6]
+    assert [row["entry"] for row in await done(rig, "lanes.list", since=since)] == late
+    assert (await done(rig, "lanes.plan", since=since, dry_run=False))["count"] == 1
+    assert (await done(rig, "lanes.plan", since="2100-01-01"))["count"] == 0
+    plan = await done(rig, "lanes.plan", entries=[1, 4], retry=True)
+    assert [(one["entry"], one["verdict"]) for one in plan["again"]] == [(1, "refused"), (4, "held")]
+    run = await finished(rig, (await done(rig, "lanes.release", since="1h"))["run"])
+    assert (run["counts"], run["held"]) == ({"delivered": 1, "held": 3}, 3)
+
+
+async def test_failed_means_held_or_rejected_at_a_destination(rig: Rig) -> None:
+    """One word for lists and replays; what was refused on arrival, or waits, is not among it."""
+    await started(rig)
+    both = message("C1", "RB-1", event="A28").replace(b"RB-1^^^RVB^MR", b"RB-1^^^RVB^MR~RB-9^^^RVB^MR")
+    await sent(
+        rig,
+        both,
+        message("C2", "RB-1", event="A40", more="MRG|RB-9^^^RVB^MR\r"),
+        message("H3", "RB-3", event="A28", born=""),
+        message("H4", "RB-3", event="A28", born=""),
+        message("R5", "", event="A28"),
+    )
+    await rig.until(ended("delivered", "rejected", "held", "waiting", "rejected"))
+    assert [row["entry"] for row in (await done(rig, "messages.list", state="failed"))["entries"]] == [3, 2]
+    assert [row["entry"] for row in (await done(rig, "messages.list", state="rejected"))["entries"]] == [5, 2]
+    assert "failed" in await refused(rig, "messages.list", state="broken")
+    plan = await done(rig, "replays.plan", state="failed", dry_run=True)
+    assert (plan["count"], plan["entries"], plan["deliver"]) == (2, [2, 3], 0)
+    assert {(one["verdict"], one["reason"]) for one in plan["outlook"]} == {
+        ("rejected", "self-merge"),
+        ("held", "missing-required"),
+    }
+    run = await finished(rig, (await done(rig, "replays.start", state="failed"))["run"])
+    assert run["counts"] == {"rejected": 1, "held": 1}
 
 
 async def test_a_new_destination_is_filled(rig: Rig) -> None:

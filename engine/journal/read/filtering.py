@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.database.connection import Connection, json_list
 from engine.journal.claim.claiming import DESTINATIONS
-from engine.journal.entry import State
+from engine.journal.entry import FAILED, FAILED_STATES, State, StateFilter
 from engine.journal.moment import to_micros
 from engine.journal.read.streams import Stream
 from engine.journal.read.views import Filters
@@ -85,6 +85,10 @@ STATE_NOW: Final = """
 COALESCE((SELECT d.state FROM delivery AS d WHERE d.seq = e.seq ORDER BY CASE d.state
   WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
   WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1), e.state)
+"""
+# Whether an entry is held, at a destination or on arrival, or rejected at a destination.
+HAS_FAILED: Final = """
+(e.state = 'held' OR EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state IN ('held', 'rejected')))
 """
 # Whether an entry has a reason, at the door or at a destination.
 HAS_REASON: Final = """
@@ -194,13 +198,17 @@ def _outcome(connection: Connection, code: str) -> StreamFilter:
     return StreamFilter(streams, SqlCondition(HAS_OUTCOME, (*is_code, *is_code, code, code)))
 
 
-def _state(connection: Connection, state: State) -> StreamFilter:
-    condition = SqlCondition(f"{STATE_NOW} = ?", (state.value,))
+def _state(connection: Connection, state: StateFilter) -> StreamFilter:
+    if state == FAILED:
+        names = [name for (name,) in connection.execute(DESTINATIONS).fetchall()]
+        failed = [Stream(STATE, (name, one.value)) for name in names for one in sorted(FAILED_STATES)]
+        return StreamFilter((*failed, Stream(STATE_AT_DOOR, (State.HELD.value,))), SqlCondition(HAS_FAILED, ()))
+    condition = SqlCondition(f"{STATE_NOW} = ?", (str(state),))
     if state is State.DELIVERED:
         return StreamFilter(None, condition)
     destinations = connection.execute(DESTINATIONS).fetchall()
-    streams = [Stream(STATE, (destination, state.value)) for (destination,) in destinations]
-    return StreamFilter((*streams, Stream(STATE_AT_DOOR, (state.value,))), condition)
+    streams = [Stream(STATE, (destination, str(state))) for (destination,) in destinations]
+    return StreamFilter((*streams, Stream(STATE_AT_DOOR, (str(state),))), condition)
 
 
 def _feed(connection: Connection, filters: Filters) -> StreamFilter:

@@ -12,7 +12,7 @@ from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import UnknownEntryError
 from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
-from engine.journal.moment import from_micros, optional_from_micros
+from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.opening import open_reader
 
 MOST_WAITING: Final = 10_000
@@ -24,7 +24,8 @@ SELECT d.seq, d.destination, d.lanes, d.reason, d.notes, d.settled_at AS since, 
 FROM name CROSS JOIN delivery AS d ON d.destination = name.destination AND d.state = 'held' AND d.state <> 'delivered'
 CROSS JOIN entry AS e ON e.seq = d.seq
 WHERE (?1 = '' OR d.destination = ?1) AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR e.channel = ?3)
-ORDER BY d.seq, d.destination LIMIT ?4
+  AND (?4 = 0 OR d.settled_at >= ?4)
+ORDER BY d.seq, d.destination LIMIT ?5
 """)
 # What is held of those who bear one of these identities (a JSON list), the oldest first.
 HELD_OF: Final = """
@@ -94,11 +95,20 @@ class Held:
     particulars: tuple[str, ...] = ()
 
 
-def held(folder: Path, *, reason: str = "", channel: str = "", destination: str = "", limit: int = 200) -> list[Held]:
-    """Return what is held, the oldest first; empty filters filter nothing."""
+def held(
+    folder: Path,
+    *,
+    reason: str = "",
+    channel: str = "",
+    destination: str = "",
+    since: datetime | None = None,
+    limit: int = 200,
+) -> list[Held]:
+    """Return what is held, the oldest first; empty filters filter nothing. `since`: held then or later."""
+    begin = to_micros(since) if since is not None else 0
     with closing(open_reader(folder)) as connection:
         connection.execute("BEGIN")  # one moment for all of it
-        rows = by_name(connection, HELD, (destination, reason, channel, limit)).fetchall()
+        rows = by_name(connection, HELD, (destination, reason, channel, begin, limit)).fetchall()
         return [_held(connection, row) for row in rows]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.database.connection import Connection, json_list
 from engine.errors import UnknownEntryError, UsageError
 from engine.journal.claim.claiming import with_unfinished
-from engine.journal.entry import State
+from engine.journal.entry import FAILED, State, StateFilter
 from engine.journal.file.sealing import NAMED, configured, opened, stored_patient
 from engine.journal.moment import to_micros
 from engine.journal.opening import open_reader
@@ -36,6 +36,18 @@ SELECT d.seq FROM name CROSS JOIN delivery AS d INDEXED BY delivery_open
   WHERE ? = '' OR name.destination = ?
   UNION ALL SELECT seq FROM entry WHERE state = ? AND state <> 'received' AND ? = ''
 """)
+# What is held at a destination or on arrival, or rejected at a destination.
+_FAILED: Final = with_unfinished("""
+SELECT d.seq FROM name CROSS JOIN delivery AS d INDEXED BY delivery_open
+  ON d.destination = name.destination AND d.state IN ('held', 'rejected') AND d.state <> 'delivered'
+  WHERE ? = '' OR name.destination = ?
+  UNION ALL SELECT seq FROM entry WHERE state = 'held' AND state <> 'received' AND ? = ''
+""")
+# What has failed at a time or later, at a destination or on arrival.
+_FAILED_SINCE: Final = """
+(EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state IN ('held', 'rejected')
+  AND (? = '' OR d.destination = ?) AND d.settled_at >= ?) OR (e.state = 'held' AND e.received_at >= ?))
+"""
 # What a destination holds.
 _DELIVERED: Final = """
 e.state = 'received' AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state = 'delivered'
@@ -83,11 +95,12 @@ class Selection:
     """Which entries are meant: `entries` by their numbers, or all that the rest says.
 
     `state` None: what was delivered; with `destination` also what was never given to it. `patient` is system|value or
-    a bare value. `since` and `until` are of the receipt, `until` excluded.
+    a bare value. `since` and `until` are of the receipt, `until` excluded; `failed_since` is of the moment at which it
+    was held or rejected.
     """
 
     entries: tuple[int, ...] = ()
-    state: State | None = None
+    state: StateFilter | None = None
     channel: str = ""
     event: str = ""
     patient: str = ""
@@ -95,6 +108,7 @@ class Selection:
     destination: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    failed_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +176,16 @@ def _narrow(selection: Selection, least: int, end: int) -> Iterator[tuple[str, t
     name, state = selection.destination, selection.state
     if selection.entries:
         yield _NAMED, (json_list(selection.entries),)
+    elif state == FAILED:
+        yield f"e.seq IN ({_FAILED})", (name, name, name)
     elif state not in {None, State.DELIVERED}:
         yield f"e.seq IN ({_OPEN})", (str(state), name, name, str(state), name)
     if selection.since is not None or selection.until is not None:
         begin = to_micros(selection.since) if selection.since else 0
         yield _OF_TIME, (least, end, begin, to_micros(selection.until) if selection.until else EVERYTHING)
+    if selection.failed_since is not None:
+        failed = to_micros(selection.failed_since)
+        yield _FAILED_SINCE, (name, name, failed, failed)
     if selection.reason:
         yield _OF_REASON, (selection.reason, selection.reason)
     if "|" in selection.patient or selection.patient.startswith(NAMED):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from engine.http.request import HttpRequest
-from engine.journal.entry import AckOutcome, RequestOutcome, State
+from engine.journal.entry import AckOutcome, RequestOutcome, State, StateFilter
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -18,7 +18,7 @@ class Filters:
     `text`: words that the message holds, read in the `charsets` of their channels where MSH-18 is empty.
     """
 
-    state: State | None = None
+    state: StateFilter | None = None
     channel: str = ""
     source: str = ""
     event: str = ""

@@ -1,6 +1,7 @@
 """Bulk replays: what one covers, how far it has come, and what became of each entry; functions on the writer's context.
 
-    filling --all entries are there--> running --stopped by somebody--> stopped --resumed--> running --> done
+    filling --all entries are there--> running --paused or stopped by somebody--> paused, stopped --resumed--> running
+    running --all entries have ended, or wait behind something held--> done
 
 A run takes entries up in journal order, those of one patient together, so that what comes in meanwhile queues behind
 all of them. Taking up is one transaction with what it does to the entries: killed anywhere, it goes on with the next.
@@ -136,10 +137,11 @@ class RunKind(StrEnum):
 
 
 class RunState(StrEnum):
-    """The state of a run."""
+    """The state of a run; both PAUSED and STOPPED can be resumed, and only STOPPED says that it has ended."""
 
     FILLING = "filling"
     RUNNING = "running"
+    PAUSED = "paused"
     STOPPED = "stopped"
     DONE = "done"
 
@@ -172,6 +174,11 @@ class Run:
     def position(self) -> int:
         """How many entries were taken up."""
         return sum(self.counts.values())
+
+    @property
+    def done(self) -> int:
+        """How many entries have ended, delivered or not."""
+        return self.position - self.counts.get(UNDER_WAY, 0)
 
 
 class Next(NamedTuple):
@@ -287,14 +294,24 @@ def moving(connection: Connection, run: Run) -> int:
     return int(connection.execute(MOVING, (run.number,)).fetchone()[0])
 
 
+def pause(connection: Connection, run: int) -> None:
+    """Pause a run that is running, until somebody resumes it; what it took up goes on."""
+    connection.execute(SET_STATE, (RunState.PAUSED.value, None, run, RunState.RUNNING.value))
+
+
 def stop(connection: Connection, run: int, at: datetime) -> None:
-    """Stop a run that is running; what it took up goes on."""
-    connection.execute(SET_STATE, (RunState.STOPPED.value, to_micros(at), run, RunState.RUNNING.value))
+    """Stop a run that is running or paused; what it took up goes on."""
+    for before in (RunState.RUNNING, RunState.PAUSED):
+        connection.execute(SET_STATE, (RunState.STOPPED.value, to_micros(at), run, before.value))
 
 
 def resume(connection: Connection, run: int) -> bool:
-    """Let a run that was stopped go on; say whether it was."""
-    return connection.execute(SET_STATE, (RunState.RUNNING.value, None, run, RunState.STOPPED.value)).rowcount == 1
+    """Let a run that was paused or stopped go on; say whether it was."""
+    before = (RunState.PAUSED, RunState.STOPPED)
+    return any(
+        connection.execute(SET_STATE, (RunState.RUNNING.value, None, run, state.value)).rowcount == 1
+        for state in before
+    )
 
 
 def end(connection: Connection, run: int, at: datetime) -> None:

@@ -11,7 +11,7 @@ from engine.database.connection import Connection, by_name, json_list
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
-from engine.journal.entry import UNFINISHED, NewEntry, State, check_move
+from engine.journal.entry import FAILED, FAILED_STATES, UNFINISHED, NewEntry, State, check_move
 from engine.journal.file.sealing import Sealing
 
 # A run keeps that it was about a patient, not about whom; nor what somebody wrote as a reason.
@@ -173,6 +173,8 @@ def meant_by(asked: Mapping[str, object]) -> Callable[[DeliveryState], bool] | N
         return None
     if not state:
         return lambda row: row.state is not State.FILTERED
+    if state == FAILED:
+        return lambda row: row.state in FAILED_STATES and reason in {None, NAMED, row.reason}
     return lambda row: row.state == state and (row.state is not State.FILTERED or reason in {None, NAMED, row.reason})
 
 

@@ -16,17 +16,20 @@ from pydantic.fields import FieldInfo
 
 from engine.clock import now
 from engine.errors import MalformedRequestError, UsageError
-from engine.journal.entry import State
+from engine.journal.entry import FAILED, State, StateFilter
 from engine.ops.audit.trail import Audited
 
 LARGEST: Final = 10**15 - 1
-TIMES: Final = "2025-07-01, 2025-07-01T09:30, or 12h for 12 h ago"
+TIMES: Final = "2025-07-01, 2025-07-01T09:30, 22:00 for the last 22:00, or 12h for 12 h ago"
+# What a filter by state takes.
+STATES: Final = (*State, FAILED)
 MOST_LISTED: Final = 1_000
 LEAST_RATE: Final = 0.01
 MOST_RATE: Final = 10_000.0
 # Of the context in which a request is read whose values were written as text: in an address.
 WRITTEN: Final = "written"
 _AGO: Final = re.compile(r"(\d{1,6})([smhdw])")
+_CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SWITCHES: Final = {"true": True, "false": False}
 _SHOWN: Final = 24
@@ -54,16 +57,26 @@ def digits_of(text: object) -> int | None:
 def moment_of(text: str, name: str = "since", clock: Callable[[], datetime] = now) -> datetime | None:
     """Return the moment that a text writes, None for none; without an offset it is the local time of this machine.
 
-    `12h` is 12 hours ago. UsageError for what is not a time; it names the field.
+    `12h` is 12 hours ago, `22:00` the last time that a clock here showed that.
+    UsageError for what is not a time; it names the field.
     """
     if not text.strip():
         return None
     try:
         if ago := _AGO.fullmatch(text.strip()):
             return clock() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if shown := _CLOCK.fullmatch(text.strip()):
+            return _last(clock().astimezone(), int(shown[1]), int(shown[2]))
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"--{name} is not a time: write {TIMES}") from error
+
+
+def _last(at: datetime, hour: int, minute: int) -> datetime:
+    """Return the last time at which a clock on the wall showed an hour and a minute, today or yesterday."""
+    wall = at.replace(hour=hour, minute=minute, second=0, microsecond=0, tzinfo=None)
+    last = wall if wall.astimezone() <= at else wall - timedelta(days=1)
+    return last.astimezone(UTC)
 
 
 def _text(value: object, info: ValidationInfo) -> str:
@@ -87,10 +100,12 @@ def _moment(value: object, info: ValidationInfo) -> datetime | None:
     return moment_of(_text(value, info), _name(info))
 
 
-def _state(value: object, info: ValidationInfo) -> State | None:
+def _state(value: object, info: ValidationInfo) -> StateFilter | None:
     text = _text(value, info)
+    if text == FAILED:
+        return FAILED
     if text and text not in list(State):
-        raise UsageError(f"--{_name(info)} {text} is none of {', '.join(State)}")
+        raise UsageError(f"--{_name(info)} {text} is none of {', '.join(STATES)}")
     return State(text) if text else None
 
 
@@ -237,9 +252,9 @@ EntryNumbers = Annotated[
 RunNumber = Annotated[int, BeforeValidator(partial(_named, what=_RUN)), _COUNT, Audited.VALUE]
 AlertNumber = Annotated[int, BeforeValidator(partial(_named, what=_ALERT)), _whole(1, LARGEST), Audited.VALUE]
 Moment = Annotated[datetime | None, BeforeValidator(_moment), _WRITTEN, Audited.VALUE]
-Since = Annotated[Moment, Field(description="From this time on: 2025-07-01T09:30, or 12h for 12 hours ago.")]
+Since = Annotated[Moment, Field(description="From this time on: 2025-07-01T09:30, 22:00, or 12h for 12 hours ago.")]
 Until = Annotated[Moment, Field(description="Before this time; written like since.")]
-StateName = Annotated[State | None, BeforeValidator(_state), _WRITTEN, Audited.VALUE]
+StateName = Annotated[StateFilter | None, BeforeValidator(_state), _WRITTEN, Audited.VALUE]
 Switch = Annotated[bool, BeforeValidator(_switch), Audited.VALUE]
 Force = Annotated[Switch, RequiresStepUp(), Field(description="Even if something newer has been applied since.")]
 Rate = Annotated[float, BeforeValidator(_rate), Audited.VALUE, Field(description="Entries per second.")]

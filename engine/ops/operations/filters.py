@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from engine.clock import now
 from engine.errors import MalformedRequestError, UsageError
-from engine.journal.entry import State
+from engine.journal.entry import StateFilter
 from engine.journal.read.selecting import Selection
 from engine.journal.read.views import Filters
 from engine.journal.read.wording import Phrases
@@ -26,7 +26,9 @@ class EntryFilter(Request):
     """
 
     state: StateName = Field(
-        None, description="Only in this state: received, waiting, delivered, filtered, held, rejected …"
+        None,
+        description="Only in this state: received, waiting, delivered, filtered, held, rejected …; "
+        "failed: held anywhere, or rejected by a destination.",
     )
     channel: Word = Field("", description="Only of this channel.")
     event: Word = Field("", description="Only of this trigger event, such as A40.")
@@ -92,7 +94,7 @@ class ReplayFilter(EntryFilter):
     patient: Patient = ""
     destination: Word = Field("", description="Only at this destination; fills a new one.")
 
-    def selection(self, state: State | None = None) -> Selection:
+    def selection(self, state: StateFilter | None = None) -> Selection:
         """Return which entries are meant, of a state where the request names none."""
         return Selection(
             entries=self.entries,

@@ -14,9 +14,9 @@ from engine.journal.write.bulk_replay import RunKind
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.channels import OfChannel
 from engine.ops.operations.fields import Force, Rate, ReasonCode, Since, Switch, Until, Word
-from engine.ops.operations.held import Again, tried_of
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import MOST_ENTRIES, RATE, BulkPlan, ReplayRun, begun, chosen, kept_of
+from engine.ops.operations.trials import TrialOf, tried
 from engine.ops.views.answer import Count, Time
 from engine.pipeline.engine import Engine
 
@@ -48,8 +48,7 @@ class KeptFilter(OfChannel):
 
 
 class KeptPlan(BulkPlan):
-    """What a delivery of kept entries would take up, the first 1,000 `entries`; of the first `tried`, those that would
-    not be delivered (`again`).
+    """What a delivery of kept entries would take up, the first 1,000 `entries`, and what a dry run says of the oldest.
 
     `overtaken`: refused without `force`, as something newer was applied for the patient. `pending`: deliveries
     of the channel that are still tried in shadow, which no run takes up before that has ended. `mode`: the channel's.
@@ -57,8 +56,6 @@ class KeptPlan(BulkPlan):
 
     overtaken: Count
     entries: tuple[Count, ...]
-    tried: Count
-    again: tuple[Again, ...]
     pending: Count
     mode: str
     since: Time
@@ -70,20 +67,19 @@ class PlanKept(KeptFilter, Operation[KeptPlan]):
     name = "kept.plan"
     permission = Permission.OPERATE
 
-    dry_run: Switch = Field(default=True, description="Try the first 10 at the server, without writing anything.")
+    dry_run: Switch = Field(default=True, description="Try the oldest 200 at the server, without writing anything.")
 
     async def run(self, engine: Engine, _actor: Actor) -> KeptPlan:
         """Return the plan."""
         found = await chosen(engine, self.selection(engine))
-        tried, again = await tried_of(engine, found) if self.dry_run else (0, ())
+        trial = await tried(engine, found.seqs if self.dry_run else (), TrialOf(RunKind.REPLAY, force=True))
         pending = await asyncio.to_thread(
             left_of_channel, engine.files.data, self.channel, tuple(engine.dispatches), in_shadow=True
         )
         return KeptPlan.chosen(
             found,
+            trial,
             entries=found.seqs[:MOST_ENTRIES],
-            tried=tried,
-            again=again,
             pending=pending,
             mode=str(engine.feeds[self.channel].channel.mode),
             since=self.since,

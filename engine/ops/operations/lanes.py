@@ -75,7 +75,7 @@ class ListHeld(HeldFilter, Operation[list[HeldView]]):
     async def run(self, engine: Engine, _actor: Actor) -> list[HeldView]:
         """Return what is held."""
         names = {"reason": self.reason, "channel": self.channel, "destination": self.destination}
-        rows = await asyncio.to_thread(partial(held, engine.files.data, limit=self.limit, **names))
+        rows = await asyncio.to_thread(partial(held, engine.files.data, since=self.since, limit=self.limit, **names))
         return [_held(engine, row) for row in rows]
 
 

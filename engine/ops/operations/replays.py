@@ -10,13 +10,15 @@ from pydantic import Field
 
 from engine.clock import now
 from engine.errors import UsageError
+from engine.journal.entry import State
 from engine.journal.read.selecting import Selected, Selection, select
 from engine.journal.write.bulk_replay import BECAUSE, Run, RunKind, RunState
 from engine.journal.write.entry_lookup import NAMED
 from engine.ops.access.actor import Actor, Permission
-from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
+from engine.ops.operations.fields import Force, Rate, RunNumber, Switch, UpTo200
 from engine.ops.operations.filters import ReplayFilter
 from engine.ops.operations.operation import Operation, Request
+from engine.ops.operations.trials import Trial, TrialOf, tried
 from engine.ops.views.answer import Answer, AnyJson, Count, Time, known_as
 from engine.pipeline.engine import Engine
 
@@ -32,8 +34,8 @@ class OfRun(Request):
     number: RunNumber = Field(alias="run")
 
 
-class BulkPlan(Answer):
-    """What a bulk run would take up."""
+class BulkPlan(Trial):
+    """What a bulk run would take up, and where a dry run was asked for, what that says of its oldest entries."""
 
     count: Count
     first: Count | None
@@ -42,10 +44,11 @@ class BulkPlan(Answer):
     states: dict[str, Count]
 
     @classmethod
-    def chosen(cls, found: Selected, **more: object) -> Self:
+    def chosen(cls, found: Selected, trial: Trial | None = None, **more: object) -> Self:
         """Return the plan of entries that were chosen, with the further fields of this kind of plan."""
         seqs = found.seqs
-        return cls.of(found, count=len(seqs), first=seqs[0] if seqs else None, last=seqs[-1] if seqs else None, **more)
+        ends = {"count": len(seqs), "first": seqs[0] if seqs else None, "last": seqs[-1] if seqs else None}
+        return cls.of(found, **ends, **more, **dict(trial or Trial()))
 
 
 class ReplayPlan(BulkPlan):
@@ -70,10 +73,11 @@ class HeldAgain(Answer, facts=True):
 
 
 class ReplayRun(Answer, facts=True):
-    """A bulk run: `position` is how many of `total` are processed, `refusals` are the first 100, and so are
-    those that were held `again`.
+    """A bulk run: `position` is how many of `total` are taken up, `done` how many of those have ended.
 
-    A filter by patient is shown as "named".
+    `refusals` are the first 100, and so are those that were held `again`, `held` in all. `per_second`: how many end a
+    second, of the last minute, and `seconds_left` at that rate; null where it is not running or not known yet. A filter
+    by patient is shown as "named".
     """
 
     run: Annotated[Count, known_as("run", "number")]
@@ -91,6 +95,10 @@ class ReplayRun(Answer, facts=True):
     counts: dict[str, Count]
     refusals: tuple[Refusal, ...]
     again: tuple[HeldAgain, ...] = ()
+    done: Count = 0
+    held: Count = 0
+    per_second: float | None = None
+    seconds_left: Count | None = None
 
 
 class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
@@ -101,11 +109,14 @@ class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
 
     force: Force = False
     rate: Rate = RATE
+    dry_run: Switch = Field(default=False, description="Try the oldest 200 at the server, without writing anything.")
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayPlan:
         """Return the plan; UnknownEntryError for an entry that is not there."""
         found = await chosen(engine, self.selection())
-        return ReplayPlan.chosen(found, entries=found.seqs[:MOST_ENTRIES])
+        seqs = found.seqs if self.dry_run else ()
+        trial = await tried(engine, seqs, TrialOf(RunKind.REPLAY, self.destination, self.force))
+        return ReplayPlan.chosen(found, trial, entries=found.seqs[:MOST_ENTRIES])
 
 
 class StartReplay(ReplayFilter, Operation[ReplayRun]):
@@ -132,7 +143,8 @@ class ShowReplay(OfRun, Operation[ReplayRun]):
 
     async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
         """Return the run; UnknownRunError where there is none."""
-        return run_view(await engine.bulk_replays.show(self.number))
+        run = await engine.bulk_replays.show(self.number)
+        return run_view(run, engine.bulk_replays.rate(run))
 
 
 class ListReplays(Operation[list[ReplayRun]]):
@@ -148,6 +160,17 @@ class ListReplays(Operation[list[ReplayRun]]):
         return [run_view(run) for run in await engine.bulk_replays.listed(self.limit)]
 
 
+class PauseReplay(OfRun, Operation[ReplayRun]):
+    """Pause a bulk run after its current entry, until somebody resumes it; it stays paused over a restart."""
+
+    name = "replays.pause"
+    permission = Permission.OPERATE
+
+    async def run(self, engine: Engine, _actor: Actor) -> ReplayRun:
+        """Return the run; UnknownRunError where there is none."""
+        return run_view(await engine.bulk_replays.pause(self.number))
+
+
 class StopReplay(OfRun, Operation[ReplayRun]):
     """Stop a bulk run after its current entry."""
 
@@ -160,7 +183,7 @@ class StopReplay(OfRun, Operation[ReplayRun]):
 
 
 class ResumeReplay(OfRun, Operation[ReplayRun]):
-    """Resume a stopped bulk run."""
+    """Resume a paused or stopped bulk run."""
 
     name = "replays.resume"
     permission = Permission.OPERATE
@@ -206,12 +229,23 @@ async def begun(
     return run_view(await engine.bulk_replays.start(run, found.seqs))
 
 
-def run_view(run: Run) -> ReplayRun:
+def run_view(run: Run, rate: float | None = None) -> ReplayRun:
     """Return a run as it is shown; nothing of a patient, and nothing that somebody wrote as a reason."""
+    left = run.total - run.done
     refusals = tuple(Refusal(entry=seq, why=why) for seq, why in run.refusals)
     again = tuple(HeldAgain(entry=seq, reason=reason) for seq, reason in run.again)
     asked = {name: value for name, value in run.asked.items() if name != BECAUSE}
-    return ReplayRun.of(run, asked=asked, position=run.position, refusals=refusals, again=again)
+    return ReplayRun.of(
+        run,
+        asked=asked,
+        position=run.position,
+        refusals=refusals,
+        again=again,
+        done=run.done,
+        held=run.counts.get(State.HELD, 0),
+        per_second=None if rate is None else round(rate, 1),
+        seconds_left=round(left / rate) if rate else None,
+    )
 
 
-REPLAYS: Final = (PlanReplay, StartReplay, ShowReplay, ListReplays, StopReplay, ResumeReplay)
+REPLAYS: Final = (PlanReplay, StartReplay, ShowReplay, ListReplays, PauseReplay, StopReplay, ResumeReplay)

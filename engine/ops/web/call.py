@@ -290,6 +290,7 @@ NOTICES: dict[str, str] = {
     "signed-out": "You are signed out.",
     "password": "Your password was changed. Your other sessions have ended.",
     "run": "The run has started.",
+    "paused": "The run pauses after its current entry.",
     "stopped": "The run will stop after its current entry.",
 }
 

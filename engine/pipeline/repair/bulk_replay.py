@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from engine import fault, telemetry
+from engine.database.connection import Connection
 from engine.errors import ForbiddenMoveError, JournalError, RefusedOperationError, place_of
 from engine.journal.entry import State
 from engine.journal.nodes import telling
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import Next, ReplayItem, Run, RunKind, RunState
 from engine.pipeline.repair.entry_operations import EntryOperations, judged_anew
+from engine.pipeline.repair.run_rate import RunRates
 
 MOST_RUNS: Final = 4
 CHUNK: Final = 20_000
@@ -30,6 +32,9 @@ class BulkReplays:
     def __init__(self, operations: EntryOperations) -> None:
         self._operations = operations
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        # Of runs that were paused or stopped: until what they had taken up has ended.
+        self._settling: dict[int, asyncio.Task[None]] = {}
+        self._rates = RunRates()
 
     async def recall(self) -> None:
         """Go on with what ran when the engine ended."""
@@ -67,15 +72,25 @@ class BulkReplays:
         self._go(number)
         return await self.show(number)
 
+    async def pause(self, number: int) -> Run:
+        """Pause a run until it is resumed, also over a restart; what it has taken up goes on. UnknownRunError."""
+        return await self._halt(number, partial(bulk_replay.pause, run=number))
+
     async def stop(self, number: int) -> Run:
         """Stop a run; what it has taken up goes on. UnknownRunError where there is none."""
-        await self.show(number)
+        return await self._halt(number, partial(bulk_replay.stop, run=number, at=self._operations.clock()))
+
+    async def _halt(self, number: int, write: Callable[[Connection], None]) -> Run:
+        run = await self.show(number)
         await self._cancel(number)
-        await self._operations.journal.write(partial(bulk_replay.stop, run=number, at=self._operations.clock()))
+        await self._operations.journal.write(write)
+        if run.state is RunState.RUNNING:
+            task = self._settling[number] = asyncio.create_task(self._settled(run, 0))
+            task.add_done_callback(lambda _task: self._settling.pop(number, None))
         return await self.show(number)
 
     async def resume(self, number: int) -> Run:
-        """Go on with a run that was stopped; one that runs is left alone. ForbiddenMoveError where it has ended."""
+        """Go on with a run that was paused or stopped, a running one left alone; ForbiddenMoveError if it is done."""
         run = await self.show(number)
         if number in self._tasks:
             return run
@@ -103,6 +118,14 @@ class BulkReplays:
         """End the tasks; the next start goes on with the runs."""
         for number in tuple(self._tasks):
             await self._cancel(number)
+        settling = tuple(self._settling.values())
+        for task in settling:
+            task.cancel()
+        await asyncio.gather(*settling, return_exceptions=True)
+
+    def rate(self, run: Run) -> float | None:
+        """Return how many entries a second end in a run, None where that is not known (yet)."""
+        return self._rates.rate(run)
 
     def _check_room(self) -> None:
         if len(self._tasks) >= MOST_RUNS:

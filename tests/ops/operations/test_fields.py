@@ -107,3 +107,17 @@ def test_a_time_has_a_beginning_before_its_end() -> None:
     assert CountMessages.parse(given).period(timedelta(days=1))[0] == datetime(2026, 2, 28, tzinfo=UTC)
     with pytest.raises(UsageError, match="before"):
         CountMessages.parse(given | {"since": "2026-03-02T00:00Z"}).period(timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    ("at", "typed", "meant"),
+    [("09:30", "09:30", 0), ("09:30", "9:29", 1), ("09:30", "09:31", 24 * 60 - 1), ("00:10", "22:00", 130)],
+)
+def test_a_time_of_day_is_the_last_one(at: str, typed: str, meant: int) -> None:
+    """`22:00` is of today where it has been, else of yesterday: minutes before now, on this machine's clock."""
+    now = datetime.fromisoformat(f"2025-07-02T{at}").astimezone()
+    found = moment_of(typed, clock=lambda: now)
+    assert found is not None
+    assert (now - found) == timedelta(minutes=meant)
+    with pytest.raises(UsageError, match="22:00 for the last 22:00"):
+        moment_of("24:00", clock=lambda: now)

@@ -41,7 +41,7 @@ async def test_what_shadow_kept_is_counted_tried_and_delivered(site: Site) -> No
     await configured(site.rig)
     await operator.get("/channels")
     await operator.post("/channels/kept", form)
-    for said in ("Deliver 3 messages", "3 A28", "1 of 3", "missing-required", 'name="plan"'):
+    for said in ("Deliver 3 messages", "3 A28", "2 of 3", "missing-required", 'name="plan"'):
         assert said in operator.page, said
     assert [row.state for row in site.rig.rows()] == ["filtered"] * 3
     kept = operator.page.partition('name="plan" value="')[2].partition('"')[0]

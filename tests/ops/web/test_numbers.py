@@ -131,7 +131,8 @@ async def test_what_is_no_time_is_told_alike_everywhere(site: Site) -> None:
     for act in ("messages.list", "messages.counts", "codes.unmapped", "audit.list", "replays.plan"):
         answer = await site.rig.ask(act, since="yesterday")
         assert answer["exit"] == 2, act
-        assert answer["error"] == "--since is not a time: write 2025-07-01, 2025-07-01T09:30, or 12h for 12 h ago", act
+        forms = "2025-07-01, 2025-07-01T09:30, 22:00 for the last 22:00, or 12h for 12 h ago"
+        assert answer["error"] == f"--since is not a time: write {forms}", act
 
 
 async def test_a_bulk_run_of_the_last_hours_is_planned_at_the_terminal_and_on_the_page(site: Site) -> None:

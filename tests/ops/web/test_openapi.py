@@ -58,7 +58,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "replays.start", {"state": "delivered", "rate": 0.1}),
     ("operator", "replays.progress", {"run": 1}),
     ("operator", "replays.list", {"limit": 5}),
-    ("operator", "replays.stop", {"run": 1}),
+    ("operator", "replays.pause", {"run": 1}),
     ("operator", "replays.resume", {"run": 1}),
     ("operator", "replays.stop", {"run": 1}),
     ("operator", "kept.plan", {"channel": "riverbend-adt", "since": "1h"}),

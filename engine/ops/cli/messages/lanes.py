@@ -1,11 +1,11 @@
 """`adt-engine lanes`: what is held, what waits behind it, and its release, retry and discard in bulk."""
 
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
 import typer
 
-from engine.ops.cli.messages.replays import watch
+from engine.ops.cli.messages.replays import trial_lines, watch
 from engine.ops.operations.entries import check_reason
 from engine.ops.operations.held import DiscardHeld, HeldPlan, HeldSelection, PlanHeld, ReleaseHeld, RetryHeld
 from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ShowLane
@@ -15,6 +15,10 @@ from engine.ops.terminal.command import ask, asks, takes
 from engine.ops.views.phrases import phrase
 from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, remark, table, utc
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say how many would be delivered, and why not the others; change nothing.")
+]
 
 app = typer.Typer(
     help="Show what is held and what is waiting behind it; release, retry or discard in bulk.", no_args_is_help=True
@@ -53,24 +57,34 @@ def show(found: LaneView) -> None:
 
 @app.command()
 @takes(ReleaseHeld, entries="[ENTRY...]")
-def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA, as_json: AsJson = False) -> None:
+def release(
+    request: ReleaseHeld, dry_run: DryRun = False, yes: Yes = False, data: Data = DATA, as_json: AsJson = False
+) -> None:
     """Release held entries in bulk once the cause is fixed: the engine carries out a bulk run.
 
-    The first ten are tried at the server before you confirm, without a write: what would be held again is named.
+    The oldest 200 are tried at the server before you confirm, without a write: how many would be delivered, and of the
+    others why not. --dry-run stops there.
 
     Example: adt-engine lanes release --reason http-422 --rate 50 --data /var/lib/adt-engine
     """
-    _begin(data, request, "release", yes=yes, as_json=as_json)
+    _begin(data, request, "release", dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
 @takes(RetryHeld, entries="[ENTRY...]")
-def retry(request: RetryHeld, yes: Yes = False, data: Data = DATA, as_json: AsJson = False) -> None:
+def retry(
+    request: RetryHeld, dry_run: DryRun = False, yes: Yes = False, data: Data = DATA, as_json: AsJson = False
+) -> None:
     """Retry held entries in bulk now; named entries also where they wait for their next retry.
+
+    With --since those that have been held since then: all of last night's. The oldest 200 are tried before you confirm,
+    as for a release; --dry-run stops there.
+
+    Example: adt-engine lanes retry --since 22:00 --dry-run --data /var/lib/adt-engine
 
     Example: adt-engine lanes retry 37 41 --data /var/lib/adt-engine
     """
-    _begin(data, request, "retry", yes=yes, as_json=as_json)
+    _begin(data, request, "retry", dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -81,19 +95,24 @@ def discard(request: DiscardHeld, yes: Yes = False, data: Data = DATA, as_json: 
     Example: adt-engine lanes discard --reason no-identity --because "test data" --data /var/lib/adt-engine
     """
     check_reason(request.because, "the entries are discarded", "--because")
-    _begin(data, request, "discard", yes=yes, as_json=as_json)
+    _begin(data, request, "discard", dry_run=False, yes=yes, as_json=as_json)
 
 
-def _begin(data: Path, request: HeldSelection, what: str, *, yes: bool, as_json: bool) -> None:
-    """Show what a run would take up, ask, begin it and watch it; where it takes up nothing, the plan is the answer."""
+def _begin(data: Path, request: HeldSelection, what: str, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Show what a run would take up, ask, begin it and watch it.
+
+    Where it takes up nothing, or in a dry run, the plan is the answer.
+    """
     named = {name: value for name, value in request.given().items() if name in HeldSelection.model_fields}
-    plan = ask(data, PlanHeld.parse({**named, "dry_run": what != "discard" and not yes, "retry": what == "retry"}))
-    if as_json and not plan.count:
+    plan = ask(
+        data, PlanHeld.parse({**named, "dry_run": what != "discard" and (dry_run or not yes), "retry": what == "retry"})
+    )
+    if as_json and (dry_run or not plan.count):
         print_json(plan)
         return
     if not as_json:
         _preview(plan)
-    if plan.count and agreed(f"{what} {plan.count} entries?", yes=yes, as_json=as_json):
+    if plan.count and not dry_run and agreed(f"{what} {plan.count} entries?", yes=yes, as_json=as_json):
         run: ReplayRun = ask(data, cast("Operation[ReplayRun]", request))
         watch(data, run, as_json=as_json)
 
@@ -101,14 +120,10 @@ def _begin(data: Path, request: HeldSelection, what: str, *, yes: bool, as_json:
 def _preview(plan: HeldPlan) -> None:
     if not plan.count:
         print_line("nothing held matches")
-    for one in plan.again:
-        print_line(
-            f"{one.entry} would be {phrase(one.verdict)}{' again' if one.verdict == 'held' else ''}: {one.reason}"
-        )
-    if plan.tried:
-        print_line(
-            f"of {plan.tried} that were tried {plan.tried - len({one.entry for one in plan.again})} would be delivered"
-        )
+        return
+    print_line(f"{plan.count} {'entry' if plan.count == 1 else 'entries'}, {plan.first} to {plan.last}")
+    for line in trial_lines(plan, again=True):
+        print_line(line)
 
 
 def _row(row: HeldView, *, several: bool) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import (
     BulkPlan,
     ListReplays,
+    PauseReplay,
     PlanReplay,
     ReplayPlan,
     ReplayRun,
@@ -24,6 +25,7 @@ from engine.ops.operations.replays import (
     StartReplay,
     StopReplay,
 )
+from engine.ops.operations.trials import Trial
 from engine.ops.terminal.command import ask, takes
 from engine.ops.views.phrases import counted, phrase
 from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
@@ -43,7 +45,7 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print each planned call and what would differ; change nothing.")
 ]
 Resume = Annotated[
-    int | None, typer.Option(metavar="RUN", parser=run_of, help="Resume a stopped bulk run and watch it.")
+    int | None, typer.Option(metavar="RUN", parser=run_of, help="Resume a paused or stopped bulk run and watch it.")
 ]
 
 
@@ -88,14 +90,22 @@ def replay(
 
 def replays(
     data: Data = DATA,
+    pause: Annotated[
+        int | None, typer.Option(metavar="RUN", parser=run_of, help="Pause this run, until it is resumed.")
+    ] = None,
     stop: Annotated[int | None, typer.Option(metavar="RUN", parser=run_of, help="Stop this run.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List bulk runs, newest first, or stop one; `messages replay --resume N` resumes it.
+    """List bulk runs, newest first, or pause or stop one; `messages replay --resume N` resumes it.
 
     Example: adt-engine messages replays --data /var/lib/adt-engine
     """
-    runs = [ask(data, StopReplay(run=stop))] if stop else ask(data, ListReplays())
+    if pause and stop:
+        raise UsageError("pause a run or stop it, not both")
+    if pause or stop:
+        runs = [ask(data, PauseReplay(run=pause) if pause else StopReplay(run=stop))]
+    else:
+        runs = ask(data, ListReplays())
     if as_json:
         print_json(runs)
         return
@@ -149,7 +159,9 @@ def watch(data: Path, run: ReplayRun, *, as_json: bool) -> None:
                 time.sleep(POLL_SECONDS)
                 run = ask(data, ShowReplay(run=run.run))
         except KeyboardInterrupt:
-            note(f"run {run.run} continues in the engine; stop it with `messages replays --stop {run.run}`")
+            note(
+                f"run {run.run} continues in the engine; pause it with `messages replays --pause {run.run}`, or --stop"
+            )
             if not as_json:
                 return
     (print_json if as_json else _report)(run)
@@ -184,6 +196,21 @@ def plan_lines(plan: BulkPlan, overtaken: int, rate: float, *, force: bool) -> I
     if overtaken:
         end = "are delivered all the same (--force)" if force else "will be refused without --force"
         yield f"{overtaken} were overtaken by newer data of their patients and {end}"
+
+
+def trial_lines(plan: Trial, *, again: bool = False) -> Iterator[str]:
+    """Yield what a dry run says of the oldest entries of a bulk run: how many, and of the others how, why and which.
+
+    `again`: what would be held is held now.
+    """
+    if not plan.tried:
+        return
+    yield f"dry run of the oldest {plan.tried}, without a write: {plan.deliver} would be delivered"
+    for one in plan.outlook:
+        of = [str(row.entry) for row in plan.again if (row.verdict, row.reason) == (one.verdict, one.reason)]
+        named = ", ".join(of[:SHOWN]) + (" …" if len(of) > SHOWN else "")
+        verdict = "held again" if again and one.verdict == "held" else phrase(one.verdict)
+        yield f"{one.entries} would be {verdict}: {one.reason} ({named})"
 
 
 def dry_runs(data: Path, entries: Sequence[int], destination: str, *, as_json: bool) -> None:

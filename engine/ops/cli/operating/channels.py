@@ -12,7 +12,7 @@ from engine.config.channels import load_channels
 from engine.config.schema import CHANNEL_FILES, schemas
 from engine.errors import AdtEngineError
 from engine.ops.cli.init.init import init
-from engine.ops.cli.messages.replays import DryRun, dry_runs, plan_lines, watch
+from engine.ops.cli.messages.replays import DryRun, dry_runs, plan_lines, trial_lines, watch
 from engine.ops.operations.channels import (
     AllowMerge,
     ChannelView,
@@ -233,8 +233,7 @@ def metrics(text: str) -> None:
 def kept_lines(plan: KeptPlan, request: DeliverKept) -> Iterator[str]:
     """Yield what a delivery of kept entries would take up, and what of it would not be delivered."""
     yield from plan_lines(plan, plan.overtaken, request.rate, force=request.force)
-    for one in plan.again:
-        yield f"{one.entry} would be {phrase(one.verdict)}: {one.reason}"
+    yield from trial_lines(plan)
     if plan.pending:
         yield f"{plan.pending} deliveries are still tried in shadow: a later run takes them up, once that has ended"
 

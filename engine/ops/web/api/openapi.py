@@ -67,6 +67,7 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
     "lanes.show": ("GET", "/lanes/{entry}"),
     "replays.list": ("GET", "/replays"),
     "replays.progress": ("GET", "/replays/{run}"),
+    "replays.pause": ("POST", "/replays/{run}/pause"),
     "replays.stop": ("POST", "/replays/{run}/stop"),
     "replays.resume": ("POST", "/replays/{run}/resume"),
     "channels.list": ("GET", "/channels"),

@@ -17,7 +17,7 @@
   const missed = new Map()
   function inUse (part) {
     const selection = document.getSelection()
-    return part.contains(document.activeElement) || part.querySelector('details[open]') !== null ||
+    return part.contains(document.activeElement) || part.querySelector('details[open], input:checked') !== null ||
       (selection !== null && !selection.isCollapsed && part.contains(selection.anchorNode))
   }
   document.addEventListener('htmx:sseBeforeMessage', function (event) {
@@ -36,7 +36,7 @@
       }
     }
   }
-  for (const name of ['focusin', 'focusout', 'toggle', 'selectionchange']) {
+  for (const name of ['change', 'focusin', 'focusout', 'toggle', 'selectionchange']) {
     document.addEventListener(name, function () { window.setTimeout(catchUp, 50) }, true)
   }
 
@@ -64,12 +64,15 @@
   }
 
   /* One box ticks all rows of its form; without scripts each is ticked by itself. */
-  for (const one of document.querySelectorAll('[data-all]')) {
-    one.closest('label').hidden = false
-    one.addEventListener('change', function () {
-      for (const box of one.form.querySelectorAll('td input[type=checkbox]')) box.checked = one.checked
-    })
+  function offerAll () {
+    for (const one of document.querySelectorAll('[data-all]')) one.closest('label').hidden = false
   }
+  offerAll()
+  document.addEventListener('htmx:afterSwap', offerAll)
+  document.addEventListener('change', function (event) {
+    const one = event.target.closest('[data-all]')
+    if (one) for (const box of one.form.querySelectorAll('td input[type=checkbox]')) box.checked = one.checked
+  })
 
   /* Beside each time how long ago it was; the server writes the time itself. */
   const STEPS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']]

@@ -2,32 +2,25 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
 from engine.errors import UsageError
 from engine.ops.access.actor import Permission
 from engine.ops.operations.fields import digits_of
-from engine.ops.operations.held import DiscardHeld, HeldSelection, PlanHeld, ReleaseHeld, RetryHeld
+from engine.ops.operations.held import HeldSelection
 from engine.ops.operations.lanes import ListHeld
-from engine.ops.operations.operation import Operation
-from engine.ops.operations.replays import ReplayRun
 from engine.ops.views.reasons import reason_of
-from engine.ops.web.call import WebCall, go, names_of
-from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.call import WebCall, names_of
+from engine.ops.web.pages.bulk import BOX, act_of, plan, start
 from engine.ops.web.route import Route
 
 # As many names as one look puts on record, and as many boxes as a form may have.
 MOST: Final = 100
-FILTERS: Final = ("reason", "channel", "destination")
-# The name of a row's box is this and the number of its entry: a form names no field twice.
-BOX: Final = "entry-"
-ACTS: Final[Mapping[str, type[Operation[ReplayRun]]]] = {
-    "release": ReleaseHeld,
-    "retry": RetryHeld,
-    "discard": DiscardHeld,
-}
+# What is meant by "since" until somebody writes another time: a night.
+SINCE: Final = "12h"
+FILTERS: Final = ("reason", "channel", "destination", "since")
 
 
 async def _list(call: WebCall) -> Response:
@@ -39,44 +32,27 @@ async def _page(call: WebCall, chosen: Mapping[str, str], status: int = 200, ala
     counts = Counter(one.reason for one in held).most_common()
     reasons = sorted(((code, reason_of(code), count) for code, count in counts), key=lambda one: one[1].can_wait)
     names = await names_of(call, [one.entry for one in held])
+    destinations = sorted(call.context.engine.dispatches)
     return call.page(
-        "lanes.html", status, held=held, reasons=reasons, chosen=chosen, most=MOST, names=names, alarm=alarm, box=BOX
-    )
+        "lanes.html", status, held=held, reasons=reasons, chosen=chosen, most=MOST, names=names, alarm=alarm, box=BOX,
+        destinations=destinations, since=call.form.get("since", SINCE),
+    )  # fmt: skip
 
 
 async def _plan(call: WebCall) -> Response:
     """Show what would be taken up and what would be held again; nothing is begun before that was seen."""
-    act = call.form.get("do", "")
-    if act not in ACTS:
-        raise RefusedRequestError(400, f"choose what to do: {', '.join(ACTS)}")
+    act = act_of(call)
     given = _given(call)
     if not given:
-        filters = {name: call.form[f"shown-{name}"] for name in FILTERS if call.form.get(f"shown-{name}")}
-        return await _page(call, filters, 422, "tick the entries that you mean")
-    plan = await call.perform(PlanHeld, **given, dry_run=act != "discard", retry=act == "retry")
-    return _planned(call, act, given, plan)
-
-
-def _planned(
-    call: WebCall, act: str, given: Mapping[str, Any], plan: object, status: int = 200, alarm: str = ""
-) -> Response:
-    kept = call.context.searches.keep(call.owner, {"do": act, "given": given, "plan": plan})
-    return call.page("held_plan.html", status, act=act, given=given, plan=plan, kept=kept, alarm=alarm)
-
-
-async def _start(call: WebCall) -> Response:
-    """Begin what was planned, as it was kept: the form carries its id, and of a discard the reason."""
-    kept = call.context.searches.find(call.owner, call.form.get("plan", ""))
-    if kept is None or "do" not in kept:
-        raise RefusedRequestError(404, "this plan has expired: make it again")
-    given = dict(kept["given"])
-    if kept["do"] == "discard":
-        given["because"] = call.form.get("because", "")
+        return await _page(call, _filters(call), 422, "tick the entries that you mean")
     try:
-        run = await call.perform(ACTS[kept["do"]], **given)
+        return await plan(call, act, given, "/lanes")
     except UsageError as error:
-        return _planned(call, kept["do"], kept["given"], kept["plan"], 422, str(error).removeprefix("--"))
-    return go(f"/runs/{run.run}", "run")
+        return await _page(call, _filters(call), 422, str(error).removeprefix("--"))
+
+
+def _filters(call: WebCall) -> dict[str, str]:
+    return {name: call.form[f"shown-{name}"] for name in FILTERS if call.form.get(f"shown-{name}")}
 
 
 def _given(call: WebCall) -> dict[str, object]:
@@ -91,5 +67,5 @@ def _given(call: WebCall) -> dict[str, object]:
 ROUTES: Final = (
     Route("GET", "/lanes", Permission.METADATA, _list, label="Held work"),
     Route("POST", "/lanes/plan", Permission.OPERATE, _plan),
-    Route("POST", "/lanes/start", Permission.OPERATE, _start),
+    Route("POST", "/lanes/start", Permission.OPERATE, start),
 )

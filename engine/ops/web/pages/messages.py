@@ -1,18 +1,20 @@
 """The list of messages: filters, pages, live while newest; and codes without a row. No address holds a search."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from engine.errors import UsageError
-from engine.journal.entry import State
+from engine.journal.entry import FAILED
 from engine.ops.access.actor import Permission
+from engine.ops.operations.fields import STATES, digits_of
 from engine.ops.operations.messages import ListCodeValues, ListMessages, ListUnmapped, SearchMessages
 from engine.ops.views.phrases import phrase
 from engine.ops.views.view import FactsPage, RowPage
 from engine.ops.web.call import WebCall, go
+from engine.ops.web.pages.bulk import BOX, act_of, plan
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
@@ -47,6 +49,14 @@ LABELS: Final = {
     "control_id": "Control ID", "outcome": "Note or code", "since": "From", "until": "Until", "patient": "Patient",
     "visit": "Visit", "text": "Words in the message",
 }  # fmt: skip
+# What the rows of the list may show beside their numbers, by the word in the address; all, where it names none.
+SHOWN: Final[Mapping[str, str]] = {
+    "received": "Received", "state": "State", "reason": "Reason", "event": "Event", "control_id": "Control ID",
+    "channel": "Channel", "source": "Source", "ack": "ACK",
+}  # fmt: skip
+# How many entries one run takes up from this list, and how many of them are looked up at once.
+MOST_MATCHING: Final = 10_000
+AT_ONCE: Final = 1_000
 COLUMNS: Final = ("entry", "received_at", "channel", "source", "event", "control_id", "state", "reason", "ack")
 
 
@@ -59,7 +69,7 @@ async def _list(call: WebCall) -> Response:
         "messages.html",
         **values,
         channels=channels,
-        states=list(State),
+        states=STATES,
         alarm="",
         live=_live_at(call, criteria, before),
     )
@@ -77,10 +87,42 @@ async def _search(call: WebCall) -> Response:
         channels = sorted(call.context.engine.feeds)
         alarm = str(error).removeprefix("--")
         return call.page(
-            "messages.html", 422, **values, filters=_labelled(criteria), channels=channels, states=list(State),
-            alarm=alarm, live="", search="", before=None,
+            "messages.html", 422, **values, filters=_labelled(criteria), channels=channels, states=STATES,
+            alarm=alarm, live="", search="", before=None, columns=_named(call.form.get("columns", "").split(",")),
+            shown=SHOWN, box=BOX, most_matching=MOST_MATCHING,
         )  # fmt: skip
-    return go(f"/messages?search={call.context.searches.keep(call.owner, criteria)}" if criteria else "/messages")
+    pairs = [("search", call.context.searches.keep(call.owner, criteria))] if criteria else []
+    pairs += [("column", name) for name in call.form.get("columns", "").split(",") if name in SHOWN]
+    return go(f"/messages?{urlencode(pairs)}" if pairs else "/messages")
+
+
+async def _plan(call: WebCall) -> Response:
+    """Plan a bulk run over the rows that were ticked, or all that the list's filters let through."""
+    act = act_of(call)
+    search = call.form.get("search", "")
+    criteria = _criteria(call, search, {name: call.form.get(f"shown-{name}", "") for name in PLAIN})
+    if call.form.get("all") == "yes":
+        entries = await _matching(call, criteria)
+    else:
+        boxes = [name.removeprefix(BOX) for name in call.form if name.startswith(BOX)]
+        entries = [number for box in boxes if (number := digits_of(box)) is not None]
+    if not entries:
+        raise RefusedRequestError(422, "tick the messages that you mean, or all that match")
+    back = [("search", search)] if search else list(criteria.items())
+    return await plan(call, act, {"entries": entries}, f"/messages?{urlencode(back)}" if back else "/messages")
+
+
+async def _matching(call: WebCall, criteria: Mapping[str, str]) -> list[int]:
+    """Return all entries that the filters let through; RefusedRequestError where they are too many for one run."""
+    entries: list[int] = []
+    before: int | None = None
+    while len(entries) <= MOST_MATCHING:
+        found = await _perform(call, criteria, before, AT_ONCE)
+        entries += [row.entry for row in found.entries]
+        before = found.before
+        if before is None:
+            return entries
+    raise RefusedRequestError(422, f"more than {MOST_MATCHING:,} messages match: narrow the search, or use a bulk run")
 
 
 async def _live(call: WebCall) -> Response:
@@ -106,13 +148,14 @@ async def _export(call: WebCall) -> Response:
     )
 
 
-def _criteria(call: WebCall, kept: str = "") -> Mapping[str, str]:
-    """Return what the list is of: a kept search, or plain filters of the address."""
-    name = kept or call.asked("search")
+def _criteria(call: WebCall, kept: str = "", plain: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """Return what the list is of: a kept search, or plain filters (of the address, where none are given)."""
+    name = kept or (call.asked("search") if plain is None else "")
     if not name:
-        plain = {key: value for key in PLAIN if (value := call.asked(key).strip())}
-        if plain.get("state", State.HELD) not in list(State):
-            raise RefusedRequestError(422, f"there is no such state: {', '.join(State)}")
+        given = plain if plain is not None else {key: call.asked(key) for key in PLAIN}
+        plain = {key: value for key in PLAIN if (value := given.get(key, "").strip())}
+        if plain.get("state", FAILED) not in STATES:
+            raise RefusedRequestError(422, f"there is no such state: {', '.join(STATES)}")
         return plain
     criteria = call.context.searches.find(call.owner, name)
     if criteria is None:
@@ -125,7 +168,8 @@ async def _found(call: WebCall, criteria: Mapping[str, str], before: int | None)
     more = _address(call, found.before) if found.before else ""
     return {
         "found": found, "more": more, "criteria": criteria, "filters": _labelled(criteria),
-        "search": call.asked("search"), "before": before,
+        "search": call.asked("search"), "before": before, "columns": _columns(call), "shown": SHOWN, "box": BOX,
+        "most_matching": MOST_MATCHING,
     }  # fmt: skip
 
 
@@ -144,21 +188,35 @@ def _labelled(criteria: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _address(call: WebCall, before: int) -> str:
-    pairs = {key: value for key in ("search", *PLAIN) if (value := call.asked(key))}
-    return f"/messages?{urlencode(pairs | {'before': before})}"
+    return f"/messages?{urlencode([*_pairs(call), ('before', before)])}"
+
+
+def _pairs(call: WebCall) -> list[tuple[str, object]]:
+    """Return what of the address names the list and its columns."""
+    pairs: list[tuple[str, object]] = [(key, value) for key in ("search", *PLAIN) if (value := call.asked(key))]
+    return [*pairs, *(("column", name) for name in call.request.query_params.getlist("column") if name in SHOWN)]
+
+
+def _columns(call: WebCall) -> tuple[str, ...]:
+    return _named(call.request.query_params.getlist("column"))
+
+
+def _named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return which columns are meant, in the order of the list; all where none is."""
+    return tuple(name for name in SHOWN if name in names) or tuple(SHOWN)
 
 
 def _live_at(call: WebCall, criteria: Mapping[str, str], before: int | None) -> str:
     """Return the address of the list's stream, '' where it does not move."""
     if before or any(name in criteria for name in PRIVATE) or "until" in criteria:
         return ""
-    pairs = {key: value for key in ("search", *PLAIN) if (value := call.asked(key))}
-    return f"/live/messages?{urlencode(pairs)}"
+    return f"/live/messages?{urlencode(_pairs(call))}"
 
 
 ROUTES: Final = (
     Route("GET", "/messages", Permission.METADATA, _list, label="Messages"),
     Route("POST", "/messages/search", Permission.METADATA, _search),
+    Route("POST", "/messages/plan", Permission.OPERATE, _plan),
     Route("GET", "/live/messages", Permission.METADATA, _live),
     Route("POST", "/messages/export", Permission.METADATA, _export),
     Route("GET", "/codes", Permission.METADATA, _show, label="Unmapped codes"),

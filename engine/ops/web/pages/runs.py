@@ -5,11 +5,11 @@ from typing import Final
 from starlette.responses import Response
 
 from engine.errors import UsageError
-from engine.journal.entry import State
 from engine.ops.access.actor import Permission
-from engine.ops.operations.fields import digits_of
+from engine.ops.operations.fields import STATES, digits_of
 from engine.ops.operations.replays import (
     ListReplays,
+    PauseReplay,
     PlanReplay,
     ReplayRun,
     ResumeReplay,
@@ -34,7 +34,7 @@ async def _plan(call: WebCall) -> Response:
     """Show what a run would take up; nothing is begun before that was seen."""
     given = _given(call)
     try:
-        plan = await call.perform(PlanReplay, **given)
+        plan = await call.perform(PlanReplay, **given, dry_run=True)
     except UsageError as error:
         return await _form(call, given, 422, str(error).removeprefix("--"))
     kept = call.context.searches.keep(call.owner, given)
@@ -71,7 +71,7 @@ async def _form(call: WebCall, given: dict[str, object], status: int = 200, alar
     channels, destinations = sorted(call.context.engine.feeds), sorted(call.context.engine.dispatches)
     return call.page(
         "runs.html", status, runs=runs, given=given, alarm=alarm, channels=channels, destinations=destinations,
-        rate=RATE, states=list(State),
+        rate=RATE, states=STATES,
     )  # fmt: skip
 
 
@@ -95,6 +95,7 @@ ROUTES: Final = (
     Route("POST", "/runs/start", Permission.OPERATE, _start),
     Route("GET", "/runs/{run}", Permission.METADATA, _show),
     Route("GET", "/live/run", Permission.METADATA, _live),
+    form("/runs/{run}/pause", PauseReplay, to="/runs/{run}", notice="paused"),
     form("/runs/{run}/stop", StopReplay, to="/runs/{run}", notice="stopped"),
     form("/runs/{run}/resume", ResumeReplay, to="/runs/{run}", notice="run"),
 )

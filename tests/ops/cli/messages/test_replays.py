@@ -267,8 +267,8 @@ async def test_a_patient_is_found_and_shown(rig: Rig) -> None:
 async def test_held_work_in_bulk_says_what_is_held_again(rig: Rig) -> None:
     """Before the question and after the run; no discard without a reason; one with it lets who waits go on."""
     told = await said(rig, "lanes", "release", "2", typed="y\n")
-    assert "2 would be held again: missing-required" in told
-    assert "of 1 that were tried 0 would be delivered" in told
+    assert "1 would be held again: missing-required (2)" in told
+    assert "dry run of the oldest 1, without a write: 0 would be delivered" in told
     assert "2 is held again: missing-required" in told
     done = await cli(rig, "lanes", "discard", "2")
     assert (done.code, "--because TEXT" in done.error) == (2, True)
