@@ -304,7 +304,12 @@ async def _visited(person: Person, entries: int) -> tuple[set[str], list[str]]:
             made |= set(ADDRESS.findall(person.page))
         answer = await person.post(f"/messages/{seq}/rehearse")
         made |= set(ADDRESS.findall(answer.text))
-    for path in ("/lanes", "/duplicates?show=all", *(f"/messages/{seq}/patient" for seq in range(1, entries + 1))):
+    for path in (
+        "/lanes",
+        "/overview",
+        "/duplicates?show=all",
+        *(f"/messages/{seq}/patient" for seq in range(1, entries + 1)),
+    ):
         answer = await person.get(path)
         made |= set(ADDRESS.findall(person.page))
         if answer.status_code != 200:
@@ -314,7 +319,7 @@ async def _visited(person: Person, entries: int) -> tuple[set[str], list[str]]:
         made.add(answer.headers["location"])
         await person.get(answer.headers["location"])
         made |= set(ADDRESS.findall(person.page))
-    for path in ("/overview", "/codes", "/alerts", "/channels"):
+    for path in ("/codes", "/alerts", "/channels"):
         errors.append((await person.get(path)).text)  # none of these is of a patient
         made |= set(ADDRESS.findall(person.page))
     for path in TYPED:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import typer
 
 from engine.errors import AdtEngineError
-from engine.journal.entry import State
+from engine.ops.operations.fields import STATES
 from engine.ops.socket.client import ask_by_name
 from engine.ops.views.handbook import PAGES
 from engine.ops.views.reasons import REASONS
@@ -28,7 +28,7 @@ def destinations(context: typer.Context, incomplete: str) -> list[str]:
 
 def states(_context: typer.Context, incomplete: str) -> list[str]:
     """Return the states of an entry that begin so."""
-    return _chosen(map(str, State), incomplete)
+    return _chosen(map(str, STATES), incomplete)
 
 
 def reasons(_context: typer.Context, incomplete: str) -> list[str]:
