@@ -96,3 +96,27 @@ async def test_all_that_failed_since_a_time_are_tried_and_retried(site: Site) ->
     run = await ended(site, answer.headers["location"])
     assert (run["kind"], run["held"]) == ("retry", 2)
     assert set(run["filter"]) == {"reason", "since"}  # type: ignore[call-overload]
+
+
+async def test_a_run_is_paused_resumed_and_stopped_on_its_page(site: Site) -> None:
+    """Each state offers what it can do; a viewer sees how far it is, and no button."""
+    operator, viewer = await site.person("operator"), await site.person("viewer")
+    run = (await site.act("replays.start", state="delivered", rate=0.1))["run"]
+    await operator.get(f"/runs/{run}")
+    for said in (f"/runs/{run}/pause", f"/runs/{run}/stop", "Held again", "Rate", "of 5"):
+        assert said in operator.page, said
+    assert f"/runs/{run}/resume" not in operator.page
+    assert (await operator.post(f"/runs/{run}/pause")).status_code == 303
+    await operator.get(f"/runs/{run}")
+    assert "paused" in operator.page
+    assert f"/runs/{run}/resume" in operator.page
+    assert f"/runs/{run}/pause" not in operator.page
+    assert (await operator.post(f"/runs/{run}/stop")).status_code == 303
+    await operator.get(f"/runs/{run}")
+    assert f"/runs/{run}/stop" not in operator.page
+    assert f"/runs/{run}/resume" in operator.page
+    await viewer.get(f"/runs/{run}")
+    assert "stopped" in viewer.page
+    assert f"/runs/{run}/resume" not in viewer.page
+    assert (await operator.post(f"/runs/{run}/resume")).status_code == 303
+    assert (await ended(site, f"/runs/{run}"))["done"] == 5

@@ -276,6 +276,31 @@ async def test_held_work_in_bulk_says_what_is_held_again(rig: Rig) -> None:
     await rig.until(ended("delivered", "discarded", "held", "rejected"))
 
 
+async def test_what_failed_since_a_time_is_tried_at_the_terminal(rig: Rig) -> None:
+    """A dry run changes nothing and asks nothing, as text and as JSON; the time of day is the last one."""
+    told = await said(rig, "lanes", "retry", "--since", "1h", "--dry-run")
+    assert "dry run of the oldest" in told
+    assert "would be held again: missing-required" in told
+    plan = orjson.loads(await said(rig, "lanes", "retry", "--since", "12h", "--dry-run", "--json"))
+    assert (plan["tried"], plan["deliver"]) == (plan["count"], 0)
+    assert plan["count"] > 0
+    assert "nothing held matches" in await said(rig, "lanes", "retry", "--since", "2100-01-01", "--dry-run")
+    failed = orjson.loads(await said(rig, "messages", "list", "--state", "failed", "--json"))
+    assert len(failed["entries"]) == plan["count"]
+    assert orjson.loads(await said(rig, "messages", "replays", "--json")) == []
+
+
+async def test_a_run_is_paused_at_the_terminal(rig: Rig) -> None:
+    """By its number; both pause and stop are not one wish."""
+    run = (await rig.ask("replays.start", state="delivered", rate=0.01))["done"]["run"]
+    (shown,) = orjson.loads(await said(rig, "messages", "replays", "--pause", str(run), "--json"))
+    assert shown["state"] == "paused"
+    done = await cli(rig, "messages", "replays", "--pause", str(run), "--stop", str(run))
+    assert (done.code, "not both" in done.error) == (2, True)
+    (shown,) = orjson.loads(await said(rig, "messages", "replays", "--stop", str(run), "--json"))
+    assert shown["state"] == "stopped"
+
+
 async def test_possible_duplicates_are_compared_and_decided(rig: Rig) -> None:
     """A person registered twice: listed, side by side, decided, and open no longer."""
     await sent(rig, message("D1", "RB-8", event="A28", family="QuinteroB"))
