@@ -138,9 +138,9 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: S
     await remember(exchange, patient, record, created(record.changes).owned)
     found = await exchange.find(record.identities)
     others = [item for item in found if item.logical_id != patient.logical_id]
+    whose = tuple(involved("has the same number", one) for one in others[:MOST_NAMED])
     if others:
         exchange.server.cache.drop(patient.logical_id)
-        whose = tuple(involved("has the same number", one) for one in others[:MOST_NAMED])
         raise HeldDeliveryError("duplicate-after-create", involved=(involved("was created", patient), *whose))
     if not found:
         exchange.note("not-yet-searchable")
