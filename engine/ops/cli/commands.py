@@ -50,7 +50,7 @@ MESSAGES: Final = {
         "engine.ops.cli.messages.replays:replay",
     ),
     "replays": Command(
-        "List bulk runs, newest first, or stop one; `messages replay --resume N` resumes it.",
+        "List bulk runs, newest first, or pause or stop one; `messages replay --resume N` resumes it.",
         "engine.ops.cli.messages.replays:replays",
     ),
     "edit": Command(

@@ -230,7 +230,7 @@ async def test_keys_lead_where_the_list_of_them_says(browser: Browser, site: Sit
     await page.keyboard.press("g")
     await page.keyboard.press("m")
     await page.wait_for_url("**/messages")
-    rows = page.locator("tbody tr td:first-child a")
+    rows = page.locator("tbody tr td[data-label=Entry] a")
     for key, at in (("j", 0), ("j", 1), ("k", 0)):
         await page.keyboard.press(key)
         await expect(rows.nth(at)).to_be_focused()
