@@ -49,7 +49,13 @@ DESTINATION: Final[Phrases] = {
     "open": "fails, is tried again",
 }
 CHANNEL: Final[Phrases] = {"listening": "listening", "stopped": "stopped", "closed": "not listening"}
-RUN: Final[Phrases] = {"filling": "being prepared", "running": "running", "stopped": "stopped", "done": "done"}
+RUN: Final[Phrases] = {
+    "filling": "being prepared",
+    "running": "running",
+    "paused": "paused",
+    "stopped": "stopped",
+    "done": "done",
+}
 # What somebody had done again with a delivery.
 ACT: Final[Phrases] = {
     "replay": "Replayed",
