@@ -11,10 +11,10 @@ from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.lookup import UNSUPPORTED, LookUpClient
 from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
 from engine.deliver.notice import Notice, NoticeClient
-from engine.deliver.patient.chart import Alike, PatientChart, alike, chart
+from engine.deliver.patient.chart import Alike, PatientChart, alike, chart, records
 from engine.deliver.patient.question import PatientQuestion, question
 from engine.deliver.reply import RequestReply
-from engine.deliver.stored import Cache
+from engine.deliver.stored import Cache, ServerResource
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
 from engine.deliver.wire.client import FhirClient
@@ -185,6 +185,11 @@ class FhirDestination:
         """Return a patient's record and those that may be the same person; DeliveryError where no answer comes."""
         exchange = Exchange(DryRunServer(self._server), self._channel, memory, _unjournaled, at=at, source="")
         return await alike(exchange, identities)
+
+    async def records(self, ids: Sequence[str], memory: Memory, *, at: datetime) -> dict[str, ServerResource]:
+        """Return the Patients of some ids as they are now; DeliveryError where no answer comes."""
+        exchange = Exchange(DryRunServer(self._server), self._channel, memory, _unjournaled, at=at, source="")
+        return await records(exchange, ids)
 
     async def look_up(self, patient: str, at: datetime) -> RequestReply:
         """Ask that a patient (`Patient/1`) be looked up on the networks; nothing is raised."""

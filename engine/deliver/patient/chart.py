@@ -77,6 +77,12 @@ async def alike(exchange: Exchange, identities: Sequence[Identity]) -> Alike:
     return Alike(mine, tuple(others[:MOST_ALIKE]))
 
 
+async def records(exchange: Exchange, logical_ids: Sequence[str]) -> dict[str, ServerResource]:
+    """Return the Patients of some ids, merged ones too, as far as they are there; DeliveryError as above."""
+    found = {logical_id: await exchange.read(logical_id) for logical_id in dict.fromkeys(logical_ids)}
+    return {logical_id: patient for logical_id, patient in found.items() if patient is not None}
+
+
 def linked(patient: ServerResource) -> tuple[str, ...]:
     """Return the logical ids of all records that one links to."""
     return tuple(other for kind in KINDS for other in links(patient.body, kind))

@@ -36,16 +36,19 @@ class Decision:
     at: datetime
 
 
-def decisions(folder: Path, act: str, entries: Sequence[int]) -> dict[int, Decision]:
-    """Return the newest decision of each entry that has one; an act's field `decision` says what it is."""
+def decisions(folder: Path, act: str, entries: Sequence[int]) -> dict[tuple[int, int], Decision]:
+    """Return the newest decision of each entry and part of it that has one; 0 is the entry as a whole.
+
+    An act's field `decision` says what it is, its field `number` of which part.
+    """
     with closing(open_reader(folder)) as connection:
         rows = by_name(connection, DECIDED, (json_list(entries), act)).fetchall()
-    return {
-        row["entry"]: Decision(
-            str(orjson.loads(row["detail"]).get("decision", "")), row["actor"], from_micros(row["at"])
-        )
-        for row in rows
-    }
+    found: dict[tuple[int, int], Decision] = {}
+    for row in rows:
+        detail = orjson.loads(row["detail"])
+        decision = Decision(str(detail.get("decision", "")), row["actor"], from_micros(row["at"]))
+        found[row["entry"], int(detail.get("number", 0))] = decision
+    return found
 
 
 # Rows of the trail, whole.

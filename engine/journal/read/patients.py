@@ -1,4 +1,4 @@
-"""One patient as the journal has it: numbers that share a lane, merges, held work, messages, settled duplicates."""
+"""One patient as the journal has it: numbers that share a lane, merges, held work, messages."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -7,8 +7,6 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Final
-
-import orjson
 
 from engine.database.connection import Connection, by_name, json_list
 from engine.errors import JournalError, UnknownEntryError
@@ -24,24 +22,6 @@ from engine.journal.read.streams import EVERYTHING, Stream, walk
 from engine.journal.read.views import EntryRow
 from engine.journal.state.memory import known
 
-POSSIBLE: Final = "possible-duplicate"
-BESIDE: Final = "created-beside "
-MOST_HOPS: Final = 64
-
-# The notes of entries (a JSON list) by destination.
-NOTES: Final = """
-SELECT d.seq, d.destination, d.notes FROM json_each(?) AS i CROSS JOIN delivery AS d ON d.seq = i.value
-WHERE d.notes <> '[]'
-"""
-# Into which record one was merged, and the numbers by which that is known; read by its index.
-GONE: Final = """
-SELECT survivor, system, value FROM known
-WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor <> logical_id LIMIT 100
-"""
-# The entry that merged a number last.
-MERGED: Final = "SELECT MAX(seq) FROM merged WHERE destination = ? AND source_key = ?"
-
-
 def lanes_of(folder: Path, entries: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Return the lanes of each entry's patients, as they are now; nothing of an entry that names none."""
     with closing(open_reader(folder)) as connection:
@@ -49,54 +29,6 @@ def lanes_of(folder: Path, entries: Sequence[int]) -> dict[int, tuple[int, ...]]
         for seq, lane in connection.execute(LANES_OF_ALL, (json_list(entries),)).fetchall():
             found[seq].append(lane)
     return {entry: tuple(lanes) for entry, lanes in found.items()}
-
-
-def merged_by(folder: Path, entries: Sequence[int]) -> dict[int, int]:
-    """Return the entry of the merge for each entry whose possible duplicates are one record with its patient.
-
-    An entry is left out while one of its records is a record of its own, was merged by another program, or where the
-    note of its possible duplicate names no records.
-    """
-    with closing(open_reader(folder)) as connection:
-        found: dict[int, list[int]] = {}
-        for row in by_name(connection, NOTES, (json_list(entries),)).fetchall():
-            notes = orjson.loads(row["notes"])
-            if POSSIBLE in notes:
-                found.setdefault(row["seq"], []).append(_merge_of(connection, row["destination"], notes))
-    return {entry: max(merges) for entry, merges in found.items() if all(merges)}
-
-
-def _merge_of(connection: Connection, destination: str, notes: Sequence[str]) -> int:
-    """Return the last merge that made one record of all pairs; 0 where one is open or none is named."""
-    pairs = [note.removeprefix(BESIDE).split(" ") for note in notes if note.startswith(BESIDE)]
-    merges = [_united(connection, destination, *(one.removeprefix("Patient/") for one in pair)) for pair in pairs]
-    return max(merges) if merges and all(merges) else 0
-
-
-def _united(connection: Connection, destination: str, one: str, other: str) -> int:
-    there = dict(_trail(connection, destination, one))
-    latest = 0
-    for logical_id, seq in _trail(connection, destination, other):
-        latest = max(latest, seq)
-        if logical_id in there:
-            return max(latest, there[logical_id])
-    return 0
-
-
-def _trail(connection: Connection, destination: str, logical_id: str) -> Iterator[tuple[str, int]]:
-    """Yield a record and those into which it was merged, one after another, each with the last merge up to there."""
-    latest, seen = 0, {logical_id}
-    yield logical_id, latest
-    while len(seen) < MOST_HOPS:
-        rows = by_name(connection, GONE, (destination, logical_id)).fetchall()
-        logical_id = rows[0]["survivor"] if rows else ""
-        if not logical_id or logical_id in seen:
-            return
-        keys = [row["value"] if row["value"].startswith(SEALED) else f"{row['system']}|{row['value']}" for row in rows]
-        merges = [connection.execute(MERGED, (destination, key)).fetchone()[0] or 0 for key in keys]
-        latest = max(latest, *merges)
-        seen.add(logical_id)
-        yield logical_id, latest
 
 
 MOST_SECONDS: Final = 4.0

@@ -1,16 +1,25 @@
-"""Possible duplicates as people see them: the entries with what was decided, and a pair side by side."""
+"""Possible duplicates as people see them: pairs of patients with what was decided, and both records of a pair."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from engine.deliver.patient.chart import Alike
+from engine.deliver.stored import ServerResource
+from engine.fhir.patient import links, replaced_by
 from engine.journal.access.audited import Decision
+from engine.journal.read.duplicates import NotedPair, PairPlace, PairEnd, PairEnding
 from engine.journal.read.views import EntryRow
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.entry import Row as RowView
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.patient import Record, record
 from engine.ops.views.view import row_facts
+
+# An open pair that was noted longer ago is older work: it is listed under a filter and not counted as new.
+NEW: Final = timedelta(days=30)
+SEE_ALSO: Final = "seealso"
 
 
 class Choice(StrEnum):
@@ -22,6 +31,15 @@ class Choice(StrEnum):
     DONE = "done"
 
 
+class PairStatus(StrEnum):
+    """How far a pair is: open and new, open for longer, with the MPI team, or closed."""
+
+    OPEN = "open"
+    OLDER = "older"
+    SENT = "sent"
+    CLOSED = "closed"
+
+
 class DecisionView(Answer, facts=True):
     """What was decided, by whom and when."""
 
@@ -30,21 +48,50 @@ class DecisionView(Answer, facts=True):
     at: Time
 
 
-class Duplicate(RowFacts, facts=True):
-    """An entry whose patient was created although another may be the same; `decision` is null where nobody decided.
+class SettledView(Answer, facts=True):
+    """How a pair was settled: merged, linked or unlinked; `entry` is null where the destination did it by itself."""
 
-    `merged_by`: the entry whose merge made one record of them, which closes it; null where none has.
+    how: PairEnding
+    entry: Count | None
+
+
+class RecordsAt(Answer, facts=True):
+    """The two records of a pair at a destination: `this` was created next to `that`; '' where the note names none."""
+
+    destination: str
+    this: str
+    that: str
+    settled: SettledView | None
+
+
+class Duplicate(RowFacts, facts=True):
+    """A pair of patients who may be one person, with the newest entry that noted it.
+
+    `number`: which of the entry's pairs, as `duplicates.show` takes it. `noted`: all entries that noted it. `this`,
+    `that`: an entry about each of the two patients, null where the journal has none. `decision` is null where nobody
+    decided, `settled` where no message has.
     """
 
+    number: Count
+    status: PairStatus
+    places: tuple[RecordsAt, ...]
+    noted: tuple[Count, ...]
+    this: Count | None
+    that: Count | None
     decision: DecisionView | None
-    merged_by: Count | None
+    settled: SettledView | None
 
 
 class DuplicatePage(Answer, facts=True):
-    """A page of them, newest first; `before` is for the next page, null where there is nothing older."""
+    """A page of pairs, newest first; `before` is for the next page, null where there is nothing older.
 
-    entries: tuple[Duplicate, ...]
+    `new`: how many pairs are open that were noted in the last 30 days; `more_new`: at least as many.
+    """
+
+    pairs: tuple[Duplicate, ...]
     before: Count | None
+    new: Count
+    more_new: bool
 
 
 class Line(Answer):
@@ -57,24 +104,36 @@ class Line(Answer):
 
 
 class PairAt(Answer):
-    """The patient's record at a destination, those with the same demographics, and the lines that compare them.
+    """The patient's record at a destination, those that may be the same, and the lines that compare them.
 
     `refused` says why the destination could not be read, '' where it was. `mine` is null where no record is left.
+    `gone`: records of the pair that are not there any more. `settled`: what the records themselves say: merged, or
+    linked; '' for neither.
     """
 
     destination: str
     refused: str
+    gone: tuple[str, ...]
     mine: Record | None
     others: tuple[Record, ...]
     lines: tuple[Line, ...]
+    settled: str
 
 
 class Pair(Answer):
-    """The patient of an entry and those who may be the same, at each destination; `merged_by` as in the list."""
+    """Both patients of a pair at each destination; `pairs` says how many the entry noted, the rest is as in the list.
+
+    Where the note names no records these are all with the same name, gender and birth date.
+    """
 
     entry: Count
+    number: Count
+    pairs: Count
+    status: PairStatus
+    this: Count | None
+    that: Count | None
     decision: DecisionView | None
-    merged_by: Count | None
+    settled: SettledView | None
     destinations: tuple[PairAt, ...]
 
 
@@ -83,30 +142,109 @@ def decided(one: Decision | None) -> DecisionView | None:
     return DecisionView(what=one.what, by=one.by, at=moment_text(one.at)) if one else None
 
 
-def duplicate(row: EntryRow, decision: Decision | None, merged: int | None) -> Duplicate:
-    """Return an entry with its decision, and the entry of the merge that settled it."""
-    return Duplicate(**dict(row_facts(RowView.of(row))), decision=decided(decision), merged_by=merged)
+def status_of(settled: PairEnd | None, decision: Decision | None, received_at: datetime, now: datetime) -> PairStatus:
+    """Return how far a pair is that an entry noted which was received then."""
+    if settled is not None or (decision is not None and decision.what != Choice.SENT):
+        return PairStatus.CLOSED
+    if decision is not None:
+        return PairStatus.SENT
+    return PairStatus.OPEN if received_at >= now - NEW else PairStatus.OLDER
 
 
-def pair(entry: int, decision: Decision | None, there: Mapping[str, Alike | str], merged: int | None) -> Pair:
-    """Return a pair as it is shown."""
-    return Pair(
-        entry=entry,
+def duplicate(row: EntryRow, one: NotedPair, decision: Decision | None, now: datetime) -> Duplicate:
+    """Return a pair with the entry that noted it last, and its decision."""
+    return Duplicate(
+        **dict(row_facts(RowView.of(row))),
+        number=one.number,
+        status=status_of(one.settled, decision, row.received_at, now),
+        places=tuple(map(_records, one.places)),
+        noted=tuple(entry for entry, _ in one.noted),
+        this=one.this or None,
+        that=one.that or None,
         decision=decided(decision),
-        merged_by=merged,
-        destinations=tuple(_at(name, one) for name, one in there.items()),
+        settled=_settled(one.settled),
     )
 
 
-def _at(name: str, found: Alike | str) -> PairAt:
+def _records(place: PairPlace) -> RecordsAt:
+    return RecordsAt(destination=place.destination, this=place.this, that=place.that, settled=_settled(place.settled))
+
+
+def _settled(one: PairEnd | None) -> SettledView | None:
+    return SettledView(how=one.how, entry=one.entry or None) if one else None
+
+
+Found = Mapping[str, ServerResource]
+
+
+def pair(
+    row: EntryRow,
+    one: NotedPair,
+    pairs: int,
+    decision: Decision | None,
+    destinations: Sequence[PairAt],
+    now: datetime,
+) -> Pair:
+    """Return a pair as it is shown; what the records say at each destination closes it as a message does."""
+    settled, said = one.settled, {at.settled for at in destinations}
+    if settled is None and said and "" not in said:
+        settled = PairEnd(PairEnding.MERGED if PairEnding.MERGED in said else PairEnding.LINKED, 0)
+    return Pair(
+        entry=row.seq,
+        number=one.number,
+        pairs=pairs,
+        status=status_of(settled, decision, row.received_at, now),
+        this=one.this or None,
+        that=one.that or None,
+        decision=decided(decision),
+        settled=_settled(settled),
+        destinations=tuple(destinations),
+    )
+
+
+def records_at(place: PairPlace, found: Found | str) -> PairAt:
+    """Return both records of a pair at a destination, or why it could not be read."""
     if isinstance(found, str):
-        return PairAt(destination=name, refused=found, mine=None, others=(), lines=())
-    mine = record(found.mine) if found.mine else None
-    others = tuple(map(record, found.others))
-    return PairAt(destination=name, refused="", mine=mine, others=others, lines=_lines(mine, others) if mine else ())
+        return _refused(place.destination, found)
+    there = [found[one] for one in (place.this, place.that) if one in found]
+    gone = tuple(one for one in (place.this, place.that) if one not in found)
+    return _at(place.destination, there, gone)
 
 
-def _lines(mine: Record, others: tuple[Record, ...]) -> tuple[Line, ...]:
+def alike_at(destination: str, found: Alike | str) -> PairAt:
+    """Return a patient's record and those of the same demographics, or why the destination could not be read."""
+    if isinstance(found, str):
+        return _refused(destination, found)
+    return _at(destination, [found.mine, *found.others] if found.mine else [], ())
+
+
+def _refused(destination: str, why: str) -> PairAt:
+    return PairAt(destination=destination, refused=why, gone=(), mine=None, others=(), lines=(), settled="")
+
+
+def _at(destination: str, found: Sequence[ServerResource], gone: tuple[str, ...]) -> PairAt:
+    shown = [*map(record, found)]
+    return PairAt(
+        destination=destination,
+        refused="",
+        gone=gone,
+        mine=shown[0] if shown else None,
+        others=tuple(shown[1:]),
+        lines=_lines(shown[0], shown[1:]) if shown else (),
+        settled=_said_by(*found) if len(found) == 2 else "",
+    )
+
+
+def _said_by(one: ServerResource, other: ServerResource) -> str:
+    """Return what the records of a pair say of each other: merged, linked, or '' for neither."""
+    heads = [replaced_by(side.body) or side.logical_id for side in (one, other)]
+    if heads[0] == heads[1]:
+        return PairEnding.MERGED
+    mutual = other.logical_id in links(dict(one.body), SEE_ALSO) and one.logical_id in links(dict(other.body), SEE_ALSO)
+    return PairEnding.LINKED if mutual else ""
+
+
+def _lines(mine: Record, others: Sequence[Record]) -> tuple[Line, ...]:
     sides = [_said(one) for one in (mine, *others)]
     return tuple(
         Line(what=what, mine=said, theirs=(theirs := tuple(one[what] for one in sides[1:])),

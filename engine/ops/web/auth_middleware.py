@@ -43,6 +43,7 @@ class AuthMiddleware:
             raise RefusedRequestError(403, f"your role may not do this: it needs the permission {self.route.needs}")
         if call.may(Permission.METADATA) and self.route.gate is Authentication.SESSION and not is_stream(request):
             call.held = await self.context.tally.held(self.context.engine)
+            call.pairs = await self.context.open_pairs.count(self.context.engine)
         if self.route.method == "POST" and self.route.gate is Authentication.SESSION:
             return await self._take(call)
         return await self.route.view(call)

@@ -19,6 +19,7 @@ from engine.errors import AdtEngineError, UnconfirmedOperationError, UsageError
 from engine.journal.read.backlog import backlogs
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Permission, may
+from engine.ops.operations.duplicates import CountDuplicates
 from engine.ops.operations.fields import NUMBERED, digits_of
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.patients import MOST_NAMED, NameEntries
@@ -54,6 +55,33 @@ class HeldCounter:
                 return self._held
             self._held = sum(one.held for one in found.values())
         return self._held
+
+
+PAIRS_FRESH_SECONDS: Final = 30.0
+
+
+class OpenPairs:
+    """The number of new possible duplicates, at most 30 s old; what was counted last where it cannot be counted."""
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        self._count = 0
+        self._at = float("-inf")
+
+    async def count(self, engine: Engine) -> int:
+        """Return it."""
+        if self._ticks() - self._at > PAIRS_FRESH_SECONDS:
+            self._at = self._ticks()
+            try:
+                found = await asyncio.to_thread(CountDuplicates().read, engine.files.data)
+            except (AdtEngineError, SqliteError):
+                return self._count
+            self._count = found.count
+        return self._count
+
+    def forget(self) -> None:
+        """Count again when it is asked for next: something was decided."""
+        self._at = float("-inf")
 
 
 MOST_KEPT: Final = 2_000
@@ -127,6 +155,7 @@ class WebContext:
     searches: Searches = field(default_factory=Searches)
     tally: HeldCounter = field(default_factory=HeldCounter)
     sites: SiteMonitor = field(default_factory=lambda: SiteMonitor(Sites))
+    open_pairs: OpenPairs = field(default_factory=OpenPairs)
     streams: Counter[str] = field(default_factory=Counter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -135,7 +164,8 @@ class WebContext:
 class WebCall:
     """One request. `actor` is None where nobody is signed in; `cookie` is of the session, or of a visitor.
 
-    `renewed`: the session's new cookie, where the request made one. `held`: how many deliveries are held.
+    `renewed`: the session's new cookie, where the request made one. `held`: how many deliveries are held. `pairs`: how
+    many possible duplicates are new.
     """
 
     request: Request
@@ -146,6 +176,7 @@ class WebCall:
     renewed: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
     held: int = 0
+    pairs: int = 0
 
     @property
     def by(self) -> Actor:
@@ -226,7 +257,8 @@ class WebCall:
 
     def _counts(self) -> dict[str, int]:
         bad = sum(view.kind == "bad" for view in site_views(self.context.sites.statuses()))
-        return {"/alerts": len(self.context.engine.alerts.open()), "/lanes": self.held, SITES: bad}
+        alerts = len(self.context.engine.alerts.open())
+        return {"/alerts": alerts, "/lanes": self.held, "/duplicates": self.pairs, SITES: bad}
 
     def _is_offered(self, route: Route) -> bool:
         return bool(route.label) and self.admitted(route) and (route.path != SITES or self.context.sites.is_used)

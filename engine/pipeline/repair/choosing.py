@@ -1,13 +1,14 @@
 """Choosing the record of an ambiguous patient, and what destinations hold of a patient now."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from engine.deliver.destination import FhirDestination
 from engine.deliver.patient.chart import Alike, PatientChart
 from engine.deliver.patient.question import ChoiceRefusal, PatientQuestion
+from engine.deliver.stored import ServerResource
 from engine.deliver.verdict import VerdictKind
 from engine.errors import DeliveryError, ForbiddenMoveError, MappingError, MessageError, UsageError
 from engine.fhir.plan import Identity, Plan
@@ -34,6 +35,18 @@ async def charts(operations: EntryOperations, identities: Sequence[Identity]) ->
 async def alike(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, Alike | str]:
     """Return the patient's record and its possible duplicates at each destination, or why it could not be read."""
     return await _each(operations, lambda server, memory: server.alike(identities, memory, at=operations.clock()))
+
+
+async def records(
+    operations: EntryOperations, wanted: Mapping[str, Sequence[str]]
+) -> dict[str, dict[str, ServerResource] | str]:
+    """Return Patients by id at destinations, or why one could not be read; one without a file is left out."""
+
+    async def at(name: str, ids: Sequence[str]) -> dict[str, ServerResource] | str:
+        return await _at(operations, name, lambda server, memory: server.records(ids, memory, at=operations.clock()))
+
+    here = {name: ids for name, ids in wanted.items() if name in operations.dispatches}
+    return dict(zip(here, await asyncio.gather(*(at(name, ids) for name, ids in here.items())), strict=True))
 
 
 async def _each(

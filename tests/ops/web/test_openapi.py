@@ -32,6 +32,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "patients.find", {"patient": "RB-2"}),
     ("operator", "patients.show", {"entry": HELD, "limit": 2}),
     ("viewer", "duplicates.list", {"show": "all"}),
+    ("viewer", "duplicates.count", {}),
     ("viewer-phi", "messages.named", {"entries": [DELIVERED, HELD]}),
     ("viewer", "messages.facts", {"entry": HELD}),
     ("viewer-phi", "messages.raw", {"entry": HELD}),

@@ -53,6 +53,7 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
     "patients.find": ("POST", "/patients/find"),
     "patients.show": ("GET", "/messages/{entry}/patient"),
     "duplicates.list": ("GET", "/duplicates"),
+    "duplicates.count": ("GET", "/duplicates/count"),
     "duplicates.show": ("GET", "/duplicates/{entry}"),
     "duplicates.decide": ("POST", "/duplicates/{entry}/decide"),
     "messages.matches": ("GET", "/messages/{entry}/matches"),

@@ -1,50 +1,21 @@
-"""A patient, and possible duplicates: the record now, numbers, merges, held work; pairs and what was decided."""
+"""A patient: the record now, numbers, merges, held work, messages; and the search for one, which is on every page."""
 
 from typing import Final
 
 from starlette.responses import Response
 
 from engine.errors import JournalError, UsageError
-from engine.journal.read.patients import POSSIBLE
 from engine.ops.access.actor import Permission
-from engine.ops.operations.duplicates import SHOWN, CompareDuplicate, DecideDuplicate, ListDuplicates
 from engine.ops.operations.fields import digits_of
 from engine.ops.operations.messages import ListMessages, SearchMessages
 from engine.ops.operations.patients import FindPatients, ShowPatient
-from engine.ops.views.duplicate import Choice
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.patient import Other
-from engine.ops.views.reasons import reason_of
-from engine.ops.web.call import WebCall, form, go, names_of
+from engine.ops.web.call import WebCall, go, names_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 
 PAGE: Final = 50
-WORDS: Final = {
-    Choice.SAME: "The same person",
-    Choice.DIFFERENT: "Different people",
-    Choice.SENT: "Sent to the MPI team",
-    Choice.DONE: "Done",
-}
-HEADINGS: Final = {"open": "Open", "sent": "With the MPI team", "closed": "Closed", "all": "All"}
-
-
-async def _pairs(call: WebCall) -> Response:
-    show = call.asked("show") if call.asked("show") in SHOWN else SHOWN[0]
-    found = await call.perform(ListDuplicates, show=show, before=call.number("before") or 0, limit=PAGE)
-    names = await names_of(call, [entry.entry for entry in found.entries])
-    return call.page(
-        "duplicates.html", found=found, names=names, why=reason_of(POSSIBLE), show=show, headings=HEADINGS, words=WORDS
-    )
-
-
-async def _compare(call: WebCall) -> Response:
-    entry = call.entry()
-    pair = await call.perform(CompareDuplicate, entry=entry)
-    names = await names_of(call, [entry])
-    return call.page("duplicate.html", pair=pair, who=names.get(entry), words=WORDS)
-
-
 MOST_FOUND: Final = 20
 MOST_LETTERS: Final = 200
 
@@ -107,7 +78,4 @@ ROUTES: Final = (
     Route("GET", "/messages/{entry}/patient", Permission.PHI, _show),
     Route("POST", "/find", Permission.METADATA, _find),
     Route("GET", "/find", Permission.METADATA, _list),
-    Route("GET", "/duplicates", Permission.METADATA, _pairs, label="Possible duplicates"),
-    Route("GET", "/duplicates/{entry}", Permission.PHI, _compare),
-    form("/duplicates/{entry}", DecideDuplicate, "decision", "reason", to="/duplicates/{entry}", notice="decided"),
 )
