@@ -9,7 +9,7 @@ from engine.deliver.patient.chart import Alike
 from engine.deliver.stored import ServerResource
 from engine.fhir.patient import links, replaced_by
 from engine.journal.access.audited import Decision
-from engine.journal.read.duplicates import NotedPair, PairPlace, PairEnd, PairEnding
+from engine.journal.read.duplicates import NotedPair, PairEnd, PairEnding, PairPlace
 from engine.journal.read.views import EntryRow
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.entry import Row as RowView

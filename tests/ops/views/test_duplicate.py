@@ -7,7 +7,7 @@ import pytest
 
 from engine.deliver.stored import ServerResource
 from engine.journal.access.audited import Decision
-from engine.journal.read.duplicates import PairPlace, PairEnd, PairEnding
+from engine.journal.read.duplicates import PairEnd, PairEnding, PairPlace
 from engine.ops.views.duplicate import NEW, records_at, status_of
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
