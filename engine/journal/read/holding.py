@@ -38,7 +38,7 @@ ORDER BY d.seq, d.destination LIMIT ?
 # Where an entry is unfinished, first where it is held.
 HELD_HERE: Final = """
 SELECT d.seq, d.destination, d.lanes, d.reason, d.notes, d.settled_at AS since, e.channel, e.event, e.control_id,
-  e.received_at
+  e.received_at, d.state
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
 WHERE d.seq = ? AND d.state IN ('held', 'waiting', 'received', 'claimed') ORDER BY d.state <> 'held', d.destination
 """
@@ -135,6 +135,13 @@ def held_of(connection: Connection, identities: list[int], limit: int) -> list[H
     """Return what is held of the patients who bear one of these identities, the oldest first."""
     rows = by_name(connection, HELD_OF, (json_list(identities), limit)).fetchall()
     return [_held(connection, row) for row in rows]
+
+
+def held_here(connection: Connection, seq: int, destination: str) -> Held | None:
+    """Return how an entry is held at a destination; None where it is not."""
+    rows = by_name(connection, HELD_HERE, (seq,)).fetchall()
+    here = next((row for row in rows if row["destination"] == destination and row["state"] == State.HELD), None)
+    return _held(connection, here) if here else None
 
 
 def _waiting(row: Row) -> Waiting:

@@ -1,6 +1,6 @@
 """One patient as the journal has it: numbers that share a lane, merges, held work, messages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,15 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from engine.database.connection import Connection, by_name, json_list
+from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import JournalError, UnknownEntryError
-from engine.journal.entry import KnownIdentity
+from engine.journal.entry import KnownIdentity, State
 from engine.journal.file.sealing import NAMED as SEALED
 from engine.journal.file.sealing import Sealing, configured, opened, stored_patient
-from engine.journal.moment import from_micros
+from engine.journal.moment import from_micros, optional_from_micros
 from engine.journal.opening import moment, open_reader
 from engine.journal.read.filtering import BY_KEY, BY_VALUE, NAMED
-from engine.journal.read.holding import Held, held_of
+from engine.journal.read.holding import Held, held_here, held_of
 from engine.journal.read.searching import AMONG, row_of
 from engine.journal.read.streams import EVERYTHING, Stream, walk
 from engine.journal.read.views import EntryRow
@@ -34,6 +34,8 @@ def lanes_of(folder: Path, entries: Sequence[int]) -> dict[int, tuple[int, ...]]
 MOST_SECONDS: Final = 4.0
 MOST_NUMBERS: Final = 100
 MOST_HELD: Final = 50
+MOST_COUNTED: Final = 2_000
+UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 # The lanes of an entry's patients, in the order in which the message names them.
 LANES: Final = """
@@ -60,6 +62,30 @@ MERGES: Final = """
 SELECT m.source_key, m.survivor_key, m.seq FROM merged AS m WHERE m.destination = ? AND m.source_key = ?
 ORDER BY m.seq, m.survivor_key
 """
+# The newest entries that name one of these identities (a JSON list).
+_MINE: Final = """
+WITH mine (seq) AS (
+  SELECT DISTINCT n.seq FROM json_each(?) AS who CROSS JOIN named_in AS n ON n.identity = who.value
+  ORDER BY n.seq DESC LIMIT ?)
+"""
+# How many they are, how many ended at the door, and which is the newest.
+COUNTED: Final = f"""
+{_MINE} SELECT COUNT(*), SUM(CASE WHEN e.state = 'received' THEN 0 ELSE 1 END), MAX(e.seq)
+FROM mine CROSS JOIN entry AS e ON e.seq = mine.seq
+"""  # noqa: S608 - constants
+# Their states at destinations.
+STATES: Final = f"""
+{_MINE} SELECT d.destination, d.state, COUNT(*) AS times, MIN(d.seq) AS first, MAX(d.settled_at) AS settled_at
+FROM mine CROSS JOIN delivery AS d ON d.seq = mine.seq GROUP BY d.destination, d.state ORDER BY d.destination, d.state
+"""  # noqa: S608 - constants
+# What is in front of a delivery in its lanes.
+FRONT: Final = """
+SELECT MIN(q.seq) FROM delivery AS d CROSS JOIN json_each(d.lanes) AS mine
+CROSS JOIN queue AS q ON q.destination = d.destination AND q.lane = mine.value
+WHERE d.seq = ?1 AND d.destination = ?2 AND q.seq < ?1
+"""
+# Why a delivery is as it is.
+WHY: Final = "SELECT state, reason FROM delivery WHERE seq = ? AND destination = ?"
 # Whether there is such an entry.
 IS_THERE: Final = "SELECT 1 FROM entry WHERE seq = ?"
 
@@ -88,6 +114,34 @@ class MergeRow:
     survivor: str
     seq: int
     at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressAt:
+    """How far the messages of a patient are at a destination: how many are in each state, and when the last settled.
+
+    `oldest`: the oldest that is under way, since `oldest_at`, and its reason where it is tried again; 0 for none.
+    `front`: the held entry of somebody else for which it waits; 0 for none.
+    """
+
+    destination: str
+    states: Mapping[State, int]
+    settled_at: datetime | None
+    oldest: int = 0
+    oldest_at: datetime | None = None
+    retry: str = ""
+    front: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the newest 2,000 messages of a patient are; `more`: there are more. `at_door`: those that ended there."""
+
+    messages: int
+    more: bool
+    at_door: int
+    last: EntryRow | None
+    places: tuple[ProgressAt, ...]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,6 +212,39 @@ class Patients:
             tuple(held_of(self._connection, identities, MOST_HELD)),
             tuple(sorted(map(row_of, page), key=lambda row: -row.seq)), seqs[limit - 1] if len(seqs) > limit else None,
         )  # fmt: skip
+
+    def progress(self, lane: int) -> Progress:
+        """Return how far the messages of a lane's patient are."""
+        rows = by_name(self._connection, NUMBERS, (lane, MOST_NUMBERS)).fetchall()
+        mine = json_list([row["identity"] for row in rows])
+        count, at_door, newest = self._connection.execute(COUNTED, (mine, MOST_COUNTED + 1)).fetchone()
+        found: dict[str, list[Row]] = {}
+        for row in by_name(self._connection, STATES, (mine, MOST_COUNTED)).fetchall():
+            found.setdefault(row["destination"], []).append(row)
+        last = by_name(self._connection, AMONG, (json_list([newest]),)).fetchone() if newest else None
+        return Progress(
+            min(count, MOST_COUNTED), count > MOST_COUNTED, at_door or 0, row_of(last) if last else None,
+            tuple(self._progress_at(name, states) for name, states in found.items()),
+        )  # fmt: skip
+
+    def _progress_at(self, destination: str, rows: Sequence[Row]) -> ProgressAt:
+        states = {State(row["state"]): row["times"] for row in rows}
+        delivered = [row["settled_at"] for row in rows if row["state"] == State.DELIVERED]
+        settled_at = optional_from_micros(delivered[0]) if delivered else None
+        oldest = min((row["first"] for row in rows if row["state"] in UNDER_WAY), default=0)
+        if not oldest:
+            return ProgressAt(destination, states, settled_at)
+        state, reason = self._connection.execute(WHY, (oldest, destination)).fetchone()
+        front = self._connection.execute(FRONT, (oldest, destination)).fetchone()[0] or 0
+        ahead = self._connection.execute(WHY, (front, destination)).fetchone() if front else None
+        return ProgressAt(
+            destination, states, settled_at, oldest, self._times({oldest}).get(oldest),
+            reason if state == State.RECEIVED else "", front if ahead and ahead[0] == State.HELD else 0,
+        )  # fmt: skip
+
+    def held_here(self, seq: int, destination: str) -> Held | None:
+        """Return how an entry is held at a destination; None where it is not."""
+        return held_here(self._connection, seq, destination)
 
     def known(self, destination: str, identities: Sequence[tuple[str, str]]) -> tuple[KnownIdentity, ...]:
         """Return what is known of numbers (system, value) at a destination."""

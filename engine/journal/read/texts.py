@@ -22,11 +22,12 @@ from engine.database.sqlite import SqliteConnection, is_damage
 from engine.errors import JournalError
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.opening import open_reader
+from engine.journal.read import person_index
 from engine.journal.read.streams import Stream
-from engine.journal.read.wording import Phrases, text_of, words
+from engine.journal.read.wording import Phrases, person_of, text_of, words
 
 FILE: Final = "text.db"
-VERSION: Final = 2  # of the tables below: an index of another version is made again
+VERSION: Final = 3  # of the tables below: an index of another version is made again
 PAGE: Final = 128
 SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
 PIECE: Final = 4  # messages between two rests: another thread waits for the interpreter for no more than these
@@ -51,6 +52,7 @@ USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii'
 """,
     "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL, sha256 BLOB NOT NULL, charsets TEXT NOT NULL)",
     "INSERT INTO indexed (seq, sha256, charsets) SELECT 0, x'', '' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+    *person_index.TABLES,
     f"PRAGMA user_version = {VERSION}",
 )
 # Whether the file is of another version.
@@ -84,7 +86,10 @@ SELECT one.value FROM json_each(?) AS one WHERE NOT EXISTS (SELECT 1 FROM payloa
 # Take entries (a JSON list) out of the index.
 FORGET: Final = "DELETE FROM words WHERE rowid IN (SELECT value FROM json_each(?))"
 # What was forgotten stays in the index's segments until they are merged: first all are marked, then merged in steps.
-MERGE: Final = "INSERT INTO words (words, rank) VALUES ('merge', ?)"
+MERGES: Final = (
+    "INSERT INTO words (words, rank) VALUES ('merge', ?)",
+    "INSERT INTO names (names, rank) VALUES ('merge', ?)",
+)
 
 # Whether the journal seals its bodies.
 SEALED: Final = "SELECT EXISTS (SELECT 1 FROM seal_key)"
@@ -118,10 +123,16 @@ def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
         raise JournalError("the messages of this journal are sealed: their words cannot be searched for")
     if not isinstance(connection, SqliteConnection) or connection.execute(IS_THERE).fetchone() is None:
         return (Stream(BEHIND, (-1,)),)
-    last, digest = connection.execute(INDEXED).fetchone()
-    if not _is_of(connection, last, digest):
+    last = indexed_to(connection)
+    if last is None:
         return (Stream(BEHIND, (-1,)),)
     return Stream(MATCH, (phrases.query,)), Stream(BEHIND, (last,))
+
+
+def indexed_to(connection: Connection) -> int | None:
+    """Return the last entry that an attached index has; None where it was made of another journal."""
+    last, digest = connection.execute(INDEXED).fetchone()
+    return int(last) if _is_of(connection, last, digest) else None
 
 
 def attach(connection: Connection, folder: Path) -> bool:
@@ -231,7 +242,9 @@ class Indexing:
         rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
         if rows:
             self._index.execute("BEGIN")
-            self._index.executemany(ADD, _documents(rows, self.charsets, rest))
+            about: list[tuple[int, str]] = []
+            self._index.executemany(ADD, _documents(rows, self.charsets, rest, about))
+            person_index.add(self._index, about)
             began = time.monotonic()
             self._index.execute(ADVANCE, (rows[-1][0], *self._journal.execute(DIGEST, (rows[-1][0],)).fetchone()))
             self._index.execute("COMMIT")
@@ -255,19 +268,21 @@ class Indexing:
             gone = [seq for (seq,) in self._journal.execute(GONE, (listed,)).fetchall()]
             if gone:
                 self._index.execute(FORGET, (json_list(gone),))
+                person_index.forget(self._index, gone)
                 forgotten += len(gone)
         if forgotten:
             self._merge(stopped)
         return forgotten
 
     def _merge(self, stopped: Callable[[], bool]) -> None:
-        pages = -STEP_PAGES
-        while not stopped():
-            before = self._index.total_changes
-            self._index.execute(MERGE, (pages,))
-            if self._index.total_changes - before < 2:
-                return
-            pages = STEP_PAGES
+        for merge in MERGES:
+            pages = -STEP_PAGES
+            while not stopped():
+                before = self._index.total_changes
+                self._index.execute(merge, (pages,))
+                if self._index.total_changes - before < 2:
+                    break
+                pages = STEP_PAGES
 
 
 def _written(charsets: Mapping[str, str]) -> str:
@@ -275,15 +290,20 @@ def _written(charsets: Mapping[str, str]) -> str:
 
 
 def _documents(
-    rows: list[tuple[int, bytes, str]], charsets: Mapping[str, str], rest: Callable[[float], None]
+    rows: list[tuple[int, bytes, str]],
+    charsets: Mapping[str, str],
+    rest: Callable[[float], None],
+    about: list[tuple[int, str]],
 ) -> Iterator[tuple[int, str]]:
-    """Return the words of bodies; between a piece and the next one there is a rest."""
+    """Yield the words of bodies, and list whom each is about; between a piece and the next one there is a rest."""
     began = time.monotonic()
     for place, (seq, raw, channel) in enumerate(rows):
         if place and place % PIECE == 0:
             rest(time.monotonic() - began)
             began = time.monotonic()
-        yield seq, " ".join(dict.fromkeys(words(text_of(raw, charsets.get(channel, "")))))
+        text = text_of(raw, charsets.get(channel, ""))
+        about.append((seq, person_of(text)))
+        yield seq, " ".join(dict.fromkeys(words(text)))
 
 
 def open_index(folder: Path) -> SqliteConnection:

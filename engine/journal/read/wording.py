@@ -64,3 +64,54 @@ class Phrases:
         """Say whether a text holds every term."""
         line = f" {' '.join(words(text))} "
         return all(run in line for run in self._runs)
+
+
+LEAST: Final = 3  # characters that one part of what is asked has at least
+_HEAD: Final = "MSH"
+
+
+class Parts:
+    """Parts of a name or number, between spaces: each must be in what a message says of its patient."""
+
+    def __init__(self, asked: str) -> None:
+        self.typed = tuple(asked.casefold().split())
+        self._parts = [part for part in (" ".join(words(term)) for term in self.typed) if part]
+
+    def __bool__(self) -> bool:
+        """True if one part has three characters, so that trigrams find it."""
+        return any(len(part) >= LEAST for part in self._parts)
+
+    @property
+    def query(self) -> str:
+        """The FTS5 query: every trigram of every part."""
+        trigrams = (part[at : at + LEAST] for part in self._parts for at in range(len(part) - LEAST + 1))
+        return " AND ".join(f'"{trigram}"' for trigram in dict.fromkeys(trigrams))
+
+    def are_in(self, person: str) -> bool:
+        """True if all parts are in what was said of a person."""
+        return bool(self._parts) and all(part in person for part in self._parts)
+
+
+def person_of(text: str) -> str:
+    """Return the words that a message says of its patient: PID-5, the numbers of PID-3, the number of PV1-19.
+
+    Each field, and each number, is a line of its own; empty where the text is no message, or has no PID.
+    """
+    segments = text.replace("\n", "\r").split("\r")
+    head = segments[0]
+    if not head.startswith(_HEAD) or len(head) < len("MSH|^~"):
+        return ""
+    field, component, repetition = head[3], head[4], head[5]
+    fields = {name: _fields(segments, name, field) for name in ("PID", "PV1")}
+    names = _at(fields["PID"], 5).split(repetition)
+    numbers = [*_at(fields["PID"], 3).split(repetition), _at(fields["PV1"], 19)]
+    said = [*names, *(number.partition(component)[0] for number in numbers)]
+    return "\n".join(line for line in (" ".join(words(one)) for one in said) if line)
+
+
+def _fields(segments: list[str], name: str, field: str) -> list[str]:
+    return next((one.split(field) for one in segments if one.startswith(f"{name}{field}")), [])
+
+
+def _at(fields: list[str], number: int) -> str:
+    return fields[number] if number < len(fields) else ""

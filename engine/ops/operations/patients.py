@@ -8,17 +8,35 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from engine.clock import now
 from engine.errors import ForbiddenMoveError, UsageError
 from engine.fhir.plan import Identity
+from engine.journal.entry import State
+from engine.journal.read.holding import Held
+from engine.journal.read.patients import UNDER_WAY, PatientNumber, Progress, ProgressAt, patients
 from engine.journal.read.patients import Patient as Found
-from engine.journal.read.patients import PatientNumber, patients
+from engine.journal.read.persons import find_persons, kept
 from engine.journal.read.reading import Reader
+from engine.journal.read.wording import Parts
 from engine.ops.access.actor import Actor, Permission
-from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient
-from engine.ops.operations.operation import Operation, ReadingMessages
+from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient, Text
+from engine.ops.operations.operation import Operation, Reading, ReadingMessages
+from engine.ops.views.answer import time_of
 from engine.ops.views.entry import HeldAbout, NamedEntry, Row
-from engine.ops.views.patient import HeldOf, MergeView, NumberAt, NumberView, Other, PatientView, held_at, refused_at
+from engine.ops.views.patient import (
+    AtDestination,
+    HeldOf,
+    MergeView,
+    NumberAt,
+    NumberView,
+    Other,
+    PatientView,
+    held_at,
+    refused_at,
+)
+from engine.ops.views.searching import LEAST, FoundPatient, FoundPatients, SearchedView
 from engine.ops.views.segments import Named, named
+from engine.ops.views.verdict import HeldFact, LastFact, PatientFacts, PlaceFact, verdict
 from engine.ops.views.view import involved
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair.choosing import charts
@@ -49,6 +67,36 @@ class FindPatients(Operation[list[Other]]):
         return await asyncio.to_thread(_found, engine.files.data, self.patient, engine.charsets())
 
 
+class SearchPatients(ReadingMessages[FoundPatients]):
+    """Find patients by parts of their names, numbers and visit numbers, those of the newest messages first."""
+
+    name = "patients.search"
+    permission = Permission.PHI
+
+    text: Text = Field("", description="Parts of names and numbers, all of which must match; one has 3 characters.")
+    limit: Limit = 20
+
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> FoundPatients:
+        """Return them, without names; UsageError where no part has 3 characters."""
+        if not Parts(self.text):
+            raise UsageError(f"type at least {LEAST} characters of a name or number")
+        found = find_persons(folder, self.text, charsets or {}, self.limit)
+        patients = tuple(FoundPatient(lane=lane, entry=entry) for lane, entry in found.persons)
+        return FoundPatients.of(found, patients=patients)
+
+
+class CountSearched(Reading[SearchedView]):
+    """Count the messages that a search can find, and say since when they are kept."""
+
+    name = "messages.span"
+    permission = Permission.METADATA
+
+    def read(self, folder: Path) -> SearchedView:
+        """Return it."""
+        messages, oldest_at = kept(folder)
+        return SearchedView(messages=messages, oldest_at=time_of(oldest_at))
+
+
 class ShowPatient(Operation[PatientView]):
     """Show everything about the patient of an entry: records at destinations now, numbers, merges, held, messages."""
 
@@ -63,18 +111,22 @@ class ShowPatient(Operation[PatientView]):
     async def run(self, engine: Engine, _actor: Actor) -> PatientView:
         """Return it; UsageError where the entry names nobody, or nobody of that lane."""
         folder, names, charsets = engine.files.data, sorted(engine.dispatches), engine.charsets()
-        found, others = await asyncio.to_thread(self._read, folder, names, charsets)
+        found, others, progress, fronts = await asyncio.to_thread(self._read, folder, names, charsets)
         who = await asyncio.to_thread(_newest, folder, found, charsets)
         keys = await keys_of(engine, found)
         identities = {stored: identity_of(key) for stored, key in keys.items()}
         known = await asyncio.to_thread(_known, folder, names, tuple(identities.values()))
         asked = tuple(identities.values())[-MOST_ASKED:]
         there = await charts(engine.entry_operations, asked) if asked else {}
+        at_places = tuple(
+            refused_at(name, one) if isinstance(one, str) else held_at(name, one) for name, one in there.items()
+        )
         return PatientView(
             entry=self.entry,
             lane=found.lane,
             name=who.name,
             born=who.born,
+            verdict=verdict(_facts(engine, found, progress, fronts, at_places)),
             numbers=tuple(_number(number, identities.get(number.stored), known) for number in found.numbers),
             crowded=found.more,
             merges=tuple(
@@ -82,9 +134,7 @@ class ShowPatient(Operation[PatientView]):
                 for merge in found.merges
             ),
             held=tuple(map(HeldOf.of, found.held)),
-            destinations=tuple(
-                refused_at(name, one) if isinstance(one, str) else held_at(name, one) for name, one in there.items()
-            ),
+            destinations=at_places,
             others=others,
             messages=tuple(map(Row.of, found.rows)),
             before=found.before,
@@ -92,7 +142,7 @@ class ShowPatient(Operation[PatientView]):
 
     def _read(
         self, folder: Path, destinations: Sequence[str], charsets: Mapping[str, str]
-    ) -> tuple[Found, tuple[Other, ...]]:
+    ) -> tuple[Found, tuple[Other, ...], Progress, list[Held]]:
         with patients(folder) as reader:
             lanes = reader.lanes_of(self.entry)
             if not lanes:
@@ -102,7 +152,61 @@ class ShowPatient(Operation[PatientView]):
                 raise UsageError(f"entry {self.entry} names nobody of lane {lane}: {', '.join(map(str, lanes))}")
             others = [reader.show(one, (), 1) for one in lanes if one != lane]
             found = reader.show(lane, destinations, self.limit, self.before)
-        return found, tuple(_other(folder, other, charsets) for other in others)
+            progress = reader.progress(lane)
+            fronts = [reader.held_here(place.front, place.destination) for place in progress.places if place.front]
+        others_named = tuple(_other(folder, other, charsets) for other in others)
+        return found, others_named, progress, [front for front in fronts if front]
+
+
+def _facts(
+    engine: Engine, found: Found, progress: Progress, fronts: Sequence[Held], there: Sequence[AtDestination]
+) -> PatientFacts:
+    """Return what the verdict is made of."""
+    visits = {row.seq: row.visit for row in found.rows}
+    held = {(one.seq, one.destination): one for one in (*found.held, *fronts)}
+    has_record = {at.destination: bool(at.records) for at in there if not at.refused}
+    return PatientFacts(
+        messages=progress.messages,
+        now=now(),
+        last=_last(progress),
+        held=tuple(
+            HeldFact(
+                one.seq, one.destination, one.reason, one.since, one.entries, one.particulars, visits.get(one.seq, "")
+            )
+            for one in sorted(held.values(), key=lambda one: -one.entries)
+        ),
+        places=tuple(_place(engine, place, has_record.get(place.destination)) for place in progress.places),
+        more=progress.more,
+        at_door=progress.at_door,
+    )
+
+
+def _last(progress: Progress) -> LastFact | None:
+    row = progress.last
+    if row is None:
+        return None
+    at = next((place.destination for place in progress.places if State.REJECTED in place.states), "")
+    return LastFact(row.seq, row.state, row.reason, row.received_at, row.ack_code, "" if row.ack_code != "AA" else at)
+
+
+def _place(engine: Engine, place: ProgressAt, has_record: bool | None) -> PlaceFact:
+    """Return how far a patient's messages are at a destination; one that is gone from the files takes nothing."""
+    dispatch, pause = engine.dispatches.get(place.destination), engine.pauses.of(place.destination)
+    reason = pause.reason if pause else dispatch.health.failing or dispatch.health.cause if dispatch else ""
+    return PlaceFact(
+        place.destination,
+        delivered=place.states.get(State.DELIVERED, 0),
+        under_way=sum(place.states.get(state, 0) for state in UNDER_WAY),
+        rejected=place.states.get(State.REJECTED, 0),
+        discarded=place.states.get(State.DISCARDED, 0),
+        filtered=place.states.get(State.FILTERED, 0),
+        oldest_at=place.oldest_at,
+        retry=place.retry,
+        last_at=place.settled_at,
+        state=dispatch.condition if dispatch else "removed",
+        reason=reason,
+        has_record=has_record,
+    )
 
 
 class NameEntries(ReadingMessages[list[NamedEntry]]):
@@ -191,4 +295,4 @@ async def keys_of(engine: Engine, found: Found) -> dict[str, str]:
     return keys | {stored: key for stored, key in opened.items() if stored in wanted}
 
 
-PATIENTS: Final = (FindPatients, ShowPatient, NameEntries)
+PATIENTS: Final = (FindPatients, SearchPatients, CountSearched, ShowPatient, NameEntries)

@@ -9,6 +9,7 @@ from engine.fhir.patient import links, person, replaced_by
 from engine.ops.views.answer import Answer, Count, EntrySeq, Time, known_as
 from engine.ops.views.entry import Row
 from engine.ops.views.segments import full_name
+from engine.ops.views.verdict import PatientVerdict
 
 KINDS: Final = ("replaces", "replaced-by", "seealso", "refer")
 
@@ -55,6 +56,7 @@ class HeldOf(Answer):
     reason: str
     since: Time | None
     waiting: Annotated[Count, known_as("waiting", "entries")]
+    particulars: tuple[str, ...]
 
 
 class RecordNumber(Answer):
@@ -138,6 +140,7 @@ class PatientView(Answer):
     lane: Count
     name: str
     born: str
+    verdict: PatientVerdict
     numbers: tuple[NumberView, ...]
     crowded: bool
     merges: tuple[MergeView, ...]

@@ -171,6 +171,22 @@ async def test_the_keyboard_is_enough(browser: Browser, site: Site) -> None:
     await page.context.close()
 
 
+async def test_what_happened_by_keyboard_alone(window: Window) -> None:
+    """`/`, part of a number or a name, Enter: the patient's page, whose verdict comes before all else of it."""
+    page = window.page
+    for typed, said in (("b-2", "Held behind 2 since"), ("onerror", "Delivered: its one message is at interchange")):
+        await window.open("/channels")
+        await page.keyboard.press("/")
+        await expect(page.locator("#find")).to_be_focused()
+        await page.keyboard.type(typed)
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/patient?lane=*")
+        await expect(page.locator("#verdict")).to_contain_text(said)
+        first = await page.locator("main .notice, main section, main table").first.get_attribute("id")
+        assert first == "verdict"
+        assert typed not in page.url
+
+
 async def test_the_way_back_shows_nothing_after_the_log_out(browser: Browser, site: Site) -> None:
     """Back to a patient's message, or to it by its address: the log-in comes, and nothing of the page is kept."""
     window = await _window(browser, site)
@@ -214,10 +230,11 @@ async def test_it_works_without_scripts(browser: Browser, site: Site) -> None:
     await page.get_by_label("Name").fill("operator")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
-    await page.get_by_placeholder("Patient number").fill("RB-2")
+    await page.get_by_placeholder("MRN or name, or a part").fill("RB-2")
     await page.get_by_role("button", name="What happened?").click()
     assert "RB-2" not in page.url
-    await page.get_by_role("link", name=str(HELD), exact=True).click()
+    await expect(page.locator("#verdict")).to_contain_text("Held behind 2")
+    await page.get_by_role("link", name=str(HELD), exact=True).first.click()
     await expect(page.locator("main")).to_contain_text("missing-required")
     await page.get_by_role("link", name="Where each value came from").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("Where each value came from")

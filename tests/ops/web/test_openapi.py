@@ -30,6 +30,8 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "messages.show", {"entry": WAITING}),
     ("operator", "messages.show", {"entry": REFUSED}),
     ("operator", "patients.find", {"patient": "RB-2"}),
+    ("operator", "patients.search", {"text": "b-2"}),
+    ("viewer", "messages.span", {}),
     ("operator", "patients.show", {"entry": HELD, "limit": 2}),
     ("viewer", "duplicates.list", {"show": "all"}),
     ("viewer", "duplicates.count", {}),

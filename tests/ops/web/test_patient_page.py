@@ -1,5 +1,6 @@
 """A patient's page: what it shows, to whom, with what on record, and what is left where a destination is silent."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from engine.ops.sender.line import send_messages
 from tests.flow.rig import SYSTEM
 from tests.ops.web.conftest import Site
-from tests.ops.web.story import BEHIND, FIRST, HELD, MERGE, event, night
+from tests.ops.web.story import BEHIND, FIRST, HELD, HELD_TOO, MERGE, event, night
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,10 @@ async def test_everything_about_a_patient_is_on_one_page(site: Site) -> None:
     for entry in range(FIRST, MERGE + 1):
         assert f'<a class="num" href="/messages/{entry}">{entry}</a>' in page
     assert f"/messages/{HELD}" not in page
-    assert "Nothing is held for this patient." in page
+    assert re.search(
+        r'<p class="notice good" id="verdict"><b>Delivered:</b> <span>all 5 messages are at interchange', page
+    )
+    assert "Held for this patient" not in page
 
 
 async def test_what_is_held_for_a_patient_is_said_with_its_reason(site: Site) -> None:
@@ -40,6 +44,8 @@ async def test_what_is_held_for_a_patient_is_said_with_its_reason(site: Site) ->
     operator = await site.person("operator")
     await operator.get(f"/messages/{BEHIND}/patient")
     assert "Alderton, Hugo" in operator.page
+    assert re.search(r'id="verdict"><b>Held behind 6 since [^<]+:</b> <span>the destination requires', operator.page)
+    assert "; 1 message waits.</span>" in operator.page
     assert "Held for this patient" in operator.page
     assert "missing-required" in operator.page
     assert "No record there has one of the patient's numbers." in operator.page
@@ -79,7 +85,10 @@ async def test_a_number_a_name_and_a_control_id_are_found_on_every_page(site: Si
         (f"{SYSTEM}|RB-10", f"/messages/{MERGE}/patient?lane="),
         ("N3", "/messages/3"),
         ("3", "/messages/3"),
-        ("castellan", "/find?search="),
+        ("castellan", f"/messages/{HELD_TOO}/patient?lane="),
+        ("lderto", f"/messages/{BEHIND}/patient?lane="),
+        ("V-1", f"/messages/{MERGE - 1}/patient?lane="),
+        ("rb-2", "/find?search="),
         ("nobody at all", "/find?search="),
     ):
         await operator.get("/channels")
@@ -89,11 +98,57 @@ async def test_a_number_a_name_and_a_control_id_are_found_on_every_page(site: Si
         await operator.get(answer.headers["location"])
         assert "RB-11" in operator.page or "RB-1" not in asked
     await operator.get("/channels")
-    answer = await operator.post("/find", {"find": "castellan"})
-    await operator.get(answer.headers["location"])
-    assert 'href="/messages/8/patient"><bdi>Castellan, Greta</bdi></a>' in operator.page
-    await operator.get("/channels")
     assert (await operator.post("/find", {"find": " "})).headers["location"] == "/messages"
+
+
+async def test_the_search_of_the_first_page_asks_what_happened(site: Site) -> None:
+    """The field of the overview is the same search: part of a name leads to the page of the patient and the verdict."""
+    operator = await site.person("operator")
+    await operator.get("/overview")
+    assert '<form method="post" action="/find" class="pair" role="search" aria-label="What happened?">' in operator.page
+    answer = await operator.post("/find", {"find": "uinter"})
+    await operator.get(answer.headers["location"])
+    assert '<p class="notice good" id="verdict"><b>Delivered:</b> <span>all 5 messages' in operator.page
+
+
+async def test_several_patients_are_listed_by_name(site: Site) -> None:
+    """Part of a number that three share: each once, in the order of names, each look on record."""
+    operator = await site.person("operator")
+    await operator.get("/channels")
+    answer = await operator.post("/find", {"find": "rb-2"})
+    await operator.get(answer.headers["location"])
+    names = re.findall(r'patient\?lane=\d+"><bdi>([^<]*)</bdi>', operator.page)
+    assert names == ["Alderton, Hugo", "Castellan, Greta"]
+    rows = await site.act("audit.list", patient="RB-21", limit=100)
+    assert "messages.named" in {row["act"] for row in rows}
+    assert "rb-2" not in str(await site.act("audit.list", limit=200)).casefold()
+
+
+async def test_nothing_found_says_what_was_searched(site: Site) -> None:
+    """Which kinds of things, in how many messages since when, why not all, and what to try; also for a viewer."""
+    operator, viewer = await site.person("operator"), await site.person("viewer")
+    for person, asked, said in (
+        (operator, "giraffe", ("parts (from 3 characters) of names", "fewer letters of the name")),
+        (operator, "zz", ("type at least 3 characters of a name or number",)),
+        (viewer, "giraffe", ("whole control IDs and entry numbers, in", "MSH-10")),
+    ):
+        await person.get("/channels")
+        answer = await person.post("/find", {"find": asked})
+        await person.get(answer.headers["location"])
+        for part in ("Nothing was found", "messages, the oldest of 20", "a search with all filters", *said):
+            assert part in person.page, (asked, part)
+    assert "names" not in viewer.page.partition("Nothing was found")[2].partition("</section>")[0]
+
+
+async def test_parts_are_for_who_may_see_patients(site: Site) -> None:
+    """Neither the search by parts nor a name by a token of a role without patients; the counts are for all."""
+    token = await site.token("viewer", "v-parts")
+    viewer = await site.person("viewer")
+    headers = {"authorization": f"Bearer {token}"}
+    refused = await viewer.http.post("/api/v1/patients/search", json={"text": "quint"}, headers=headers)
+    assert refused.status_code == 403
+    allowed = await viewer.http.get("/api/v1/messages/span", headers=headers)
+    assert allowed.json()["messages"] >= 8
 
 
 async def test_who_may_not_see_patients_sees_none_of_it(site: Site) -> None:

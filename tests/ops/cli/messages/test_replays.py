@@ -1,6 +1,7 @@
 """Replay, edit, resolve and lanes from the command line, against an engine that runs."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from engine.__main__ import app
 from engine.errors import AdtEngineError, UsageError
 from tests.flow.operator import alike, configured, ended, merged, message, sent, started
-from tests.flow.rig import Rig, running
+from tests.flow.rig import SYSTEM, Rig, running
 
 
 @pytest.fixture
@@ -252,7 +253,7 @@ async def test_without_an_engine_each_says_so(rig: Rig) -> None:
 async def test_a_patient_is_found_and_shown(rig: Rig) -> None:
     """By the number, with the newest entry; then the record, the numbers, what is held, and every message."""
     told = await said(rig, "patients", "find", "RB-2")
-    assert "adt-engine patients show 3" in told
+    assert "adt-engine patients show --entry 3" in told
     told = await said(rig, "patients", "show", "3")
     for line in ("Held", "missing-required", "At interchange", "RB-2", "Messages"):
         assert line in told, line
@@ -262,6 +263,47 @@ async def test_a_patient_is_found_and_shown(rig: Rig) -> None:
     assert "adt-engine" not in await said(rig, "patients", "find", "nobody")
     await rig.service.kill()
     assert "interchange does not answer" in await said(rig, "patients", "show", "1")
+
+
+async def test_a_patient_is_shown_by_a_number_with_what_happened_first(rig: Rig) -> None:
+    """By value, by system|value, or by an entry; the verdict is the second line, the same sentence as in --json."""
+    for asked in (["RB-2"], [f"{SYSTEM}|RB-2"], ["3"], ["--entry", "3"]):
+        lines = (await said(rig, "patients", "show", *asked)).splitlines()
+        assert re.fullmatch(
+            r"Held behind 2 since [\d: -]+: the destination requires .* \(.*\); 1 message waits", lines[1]
+        )
+        shown = orjson.loads(await said(rig, "patients", "show", *asked, "--json"))
+        assert shown["verdict"] == {"kind": "held", "sentence": lines[1]}
+    assert "Delivered: its one message is at interchange, at" in await said(rig, "patients", "show", "RB-1")
+
+
+async def test_several_who_are_meant_are_listed_and_one_is_chosen(rig: Rig) -> None:
+    """A number that is an entry's as well: both are named with how to choose; nobody by that number is said so."""
+    await sent(rig, message("C5", "3", event="A28"))
+    await rig.until(ended("delivered", "held", "waiting", "rejected", "delivered"))
+    done = await cli(rig, "patients", "show", "3")
+    assert (done.code, "2 patients are meant" in done.out) == (1, True)
+    assert "the patient of entry 3" in done.out
+    assert "choose one: adt-engine patients show --entry 5 --lane" in done.out
+    assert len(orjson.loads((await cli(rig, "patients", "show", "3", "--json")).out)) == 2
+    lines = (await said(rig, "patients", "show", f"{SYSTEM}|3")).splitlines()
+    assert lines[1].startswith("Delivered: its one message is at interchange")
+    for arguments, error in (
+        (["RB-999"], "nobody has this number"),
+        ([], "name a patient"),
+        (["RB-1", "--entry", "1"], ""),
+    ):
+        done = await cli(rig, "patients", "show", *arguments)
+        assert (done.code, error in done.error) == (2, True), arguments
+
+
+async def test_patients_are_found_by_parts_at_the_terminal(rig: Rig) -> None:
+    """Part of a number; nobody found says what was searched."""
+    assert "RB-2" in await said(rig, "patients", "find", "b-2")
+    done = await cli(rig, "patients", "find", "giraffe")
+    assert (done.code, "nobody found in 4 messages, the oldest of 20" in done.shown) == (0, True), done
+    done = await cli(rig, "patients", "find", "zz")
+    assert (done.code, done.error) == (2, "type at least 3 characters of a name or number")
 
 
 async def test_held_work_in_bulk_says_what_is_held_again(rig: Rig) -> None:
