@@ -1,7 +1,7 @@
 """Operations on possible duplicates: list pairs by what was decided, compare one, and decide; the trail keeps it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,10 +17,10 @@ from engine.journal.read.reading import Reader
 from engine.journal.read.views import EntryRow, Filters
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
-from engine.ops.operations.fields import Count, EntryNumber, Reason
+from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Reason
 from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Operation, Reading
-from engine.ops.operations.patients import MOST_READ, identity_of, keys_of
+from engine.ops.operations.patients import MOST_NAMED, MOST_READ, identity_of, keys_of
 from engine.ops.views.answer import Answer
 from engine.ops.views.answer import Count as Number
 from engine.ops.views.duplicate import (
@@ -31,9 +31,11 @@ from engine.ops.views.duplicate import (
     Pair,
     PairAt,
     PairStatus,
+    RecordNamed,
     alike_at,
     duplicate,
     pair,
+    record_named,
     records_at,
 )
 from engine.ops.views.view import USUAL_ROWS
@@ -43,6 +45,9 @@ from engine.pipeline.repair.choosing import alike, records
 DECIDE: Final = "duplicates.decide"
 MOST_LOOKED_THROUGH: Final = 2_000
 AT_ONCE: Final = 200
+MOST_RECORDS: Final = 50
+# A list is shown without the names that a destination does not say in this time.
+LIST_SECONDS: Final = 3.0
 ALL: Final = "all"
 SHOWN: Final = (*PairStatus, ALL)
 
@@ -118,6 +123,32 @@ class CountDuplicates(Reading[NewPairs]):
     def read(self, folder: Path) -> NewPairs:
         """Return the count; of at most the newest 2,000 entries."""
         return _count_new(folder, now())
+
+
+class NameRecords(Operation[list[RecordNamed]]):
+    """Say whom those records of pairs are about that no message names, as the destinations have them now."""
+
+    name = "duplicates.records"
+    permission = Permission.PHI
+
+    entries: EntryNumbers
+
+    async def run(self, engine: Engine, _actor: Actor) -> list[RecordNamed]:
+        """Return them for the pairs of at most 100 entries, 50 records at most; a silent destination is left out."""
+        if len(self.entries) > MOST_NAMED:
+            raise UsageError(f"name at most {MOST_NAMED} entries at once")
+        noted = await asyncio.to_thread(noted_pairs, engine.files.data, self.entries)
+        wanted: dict[str, list[str]] = {}
+        unnamed = dict.fromkeys(one for pairs in noted.values() for pair in pairs for one in _unnamed(pair))
+        for destination, logical_id in list(unnamed)[:MOST_RECORDS]:
+            wanted.setdefault(destination, []).append(logical_id)
+        found = await records(engine.entry_operations, wanted, LIST_SECONDS)
+        return [
+            record_named(name, one)
+            for name, there in found.items()
+            if not isinstance(there, str)
+            for one in there.values()
+        ]
 
 
 class CompareDuplicate(Operation[Pair]):
@@ -211,6 +242,16 @@ def _newest(one: NotedPair, known: Mapping[tuple[int, int], Decision]) -> Decisi
     return max((known[key] for key in keys if key in known), key=lambda decision: decision.at, default=None)
 
 
+def _unnamed(one: NotedPair) -> Iterator[tuple[str, str]]:
+    """Yield destination and id of the records of a pair whose patient no message names."""
+    place = one.places[0]
+    yield from (
+        (place.destination, record)
+        for record, entry in ((place.this, one.this), (place.that, one.that))
+        if record and not entry
+    )
+
+
 def _about(folder: Path, entry: int) -> tuple[EntryRow, tuple[NotedPair, ...]]:
     """Return an entry and its pairs; UsageError for one without such a note, UnknownEntryError where there is none."""
     with Reader(folder) as reader:
@@ -232,4 +273,4 @@ def _patient(folder: Path, entry: int) -> Patient:
         return reader.show(reader.lanes_of(entry)[0], (), MOST_READ)
 
 
-DUPLICATES: Final = (ListDuplicates, CountDuplicates, CompareDuplicate, DecideDuplicate)
+DUPLICATES: Final = (ListDuplicates, CountDuplicates, NameRecords, CompareDuplicate, DecideDuplicate)

@@ -82,6 +82,16 @@ class Duplicate(RowFacts, facts=True):
     settled: SettledView | None
 
 
+class RecordNamed(Answer):
+    """Whom a record of a destination is about, as it says itself."""
+
+    destination: str
+    record: str
+    name: str
+    born: str
+    numbers: tuple[str, ...]
+
+
 class DuplicatePage(Answer, facts=True):
     """A page of pairs, newest first; `before` is for the next page, null where there is nothing older.
 
@@ -216,6 +226,13 @@ def alike_at(destination: str, found: Alike | str) -> PairAt:
     if isinstance(found, str):
         return _refused(destination, found)
     return _at(destination, [found.mine, *found.others] if found.mine else [], ())
+
+
+def record_named(destination: str, stored: ServerResource) -> RecordNamed:
+    """Return whom a record is about."""
+    shown = record(stored)
+    numbers = tuple(number.value for number in shown.numbers)
+    return RecordNamed(destination=destination, record=shown.patient, name=shown.name, born=shown.born, numbers=numbers)
 
 
 def _refused(destination: str, why: str) -> PairAt:

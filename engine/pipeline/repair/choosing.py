@@ -38,12 +38,14 @@ async def alike(operations: EntryOperations, identities: Sequence[Identity]) -> 
 
 
 async def records(
-    operations: EntryOperations, wanted: Mapping[str, Sequence[str]]
+    operations: EntryOperations, wanted: Mapping[str, Sequence[str]], seconds: float = SECONDS
 ) -> dict[str, dict[str, ServerResource] | str]:
     """Return Patients by id at destinations, or why one could not be read; one without a file is left out."""
 
     async def at(name: str, ids: Sequence[str]) -> dict[str, ServerResource] | str:
-        return await _at(operations, name, lambda server, memory: server.records(ids, memory, at=operations.clock()))
+        return await _at(
+            operations, name, lambda server, memory: server.records(ids, memory, at=operations.clock()), seconds
+        )
 
     here = {name: ids for name, ids in wanted.items() if name in operations.dispatches}
     return dict(zip(here, await asyncio.gather(*(at(name, ids) for name, ids in here.items())), strict=True))
@@ -57,11 +59,14 @@ async def _each(
 
 
 async def _at(
-    operations: EntryOperations, name: str, ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]]
+    operations: EntryOperations,
+    name: str,
+    ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]],
+    seconds: float = SECONDS,
 ) -> T | str:
     memory = DestinationMemory(name, operations.journal)
     try:
-        async with asyncio.timeout(SECONDS), operations.room:
+        async with asyncio.timeout(seconds), operations.room:
             return await ask(operations.dispatch(name).destination, memory)
     except DeliveryError as error:
         return str(error)

@@ -11,7 +11,7 @@ from playwright.async_api import Browser
 from engine.ops.access.administration import OF_ACCOUNTS
 from engine.ops.sender.line import send_messages
 from tests.chromium import chromium
-from tests.flow.rig import Rig, running
+from tests.flow.rig import SYSTEM, Rig, running
 from tests.ops.web.person import Person
 
 HOSTILE_NAME = "<script>alert(1)</script>^\"'><img src=x onerror=alert(2)>^\u202egnorw\x1b[31m"
@@ -79,15 +79,15 @@ async def start(rig: Rig) -> Site:
     return Site(rig, (await rig.engine.line("pages listening"))["port"])
 
 
-async def alike(site: Site) -> str:
-    """Make a Patient at the service as another system would, and return its id."""
+async def alike(site: Site, number: str = "") -> str:
+    """Make a Patient at the service as another system would, with a number of ours if named, and return its id."""
     token = await site.rig._new_token()
     body = {
         "resourceType": "Patient",
         "name": [{"family": "Alike", "given": ["Marisol"]}],
         "gender": "female",
         "birthDate": "1984-02-29",
-    }
+    } | ({"identifier": [{"system": SYSTEM, "value": number}]} if number else {})
     headers = {"authorization": f"Bearer {token}", "prefer": "create-always"}
     async with httpx.AsyncClient(trust_env=False) as http:
         url = f"http://127.0.0.1:{site.rig.service_port}/fhir/R4/Patient"

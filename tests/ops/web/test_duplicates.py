@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.ops.sender.line import send_messages
-from tests.ops.web.conftest import Site
+from tests.ops.web.conftest import Site, alike
 from tests.ops.web.story import event, night
 
 MADE = 10
@@ -61,19 +61,44 @@ async def test_the_list_has_a_row_a_pair_with_both_patients(site: Site) -> None:
     assert "Holloway" not in viewer.page
 
 
+async def test_a_record_of_another_program_is_named_by_the_destination(site: Site) -> None:
+    """No message names it: name, number and birth date are read there, on record; not from one that is silent."""
+    record = await alike(site, "RB-990")
+    rows = len(site.rig.rows())
+    await send_messages(
+        *await site.rig.address(), [event("A28^ADT_A05", "D9", "RB-99", "190000", name="Alike^Marisol")]
+    )
+    await site.rig.until(lambda found: [row.state for row in found[rows:]] == ["delivered"])
+    operator = await site.person("operator")
+    await operator.get("/duplicates")
+    row = _row(operator.page, rows + 1)
+    assert row.count("Alike, Marisol") == 2
+    assert "RB-990" in row
+    assert "born 1984-02-29, known at interchange only" in row
+    assert "duplicates.records" in {one["act"] for one in await site.act("audit.list", limit=200)}
+    await site.rig.service.kill()
+    try:
+        await operator.get("/duplicates")
+    finally:
+        await site.rig.service.start()
+    assert f"Patient/{record}" in _row(operator.page, rows + 1)
+
+
 async def test_new_pairs_are_counted_in_the_menu_and_on_the_page(site: Site) -> None:
     """The count is of open ones; a decision is counted at once."""
     operator = await site.person("operator")
+    rows = len(site.rig.rows())
+    twice = [event("A28^ADT_A05", f"D{n}", f"RB-{n}", "180000", name="Merriweather^Ada") for n in (68, 69)]
+    await send_messages(*await site.rig.address(), twice)
+    await site.rig.until(lambda found: [row.state for row in found[rows:]] == ["delivered"] * 2)
     count = (await site.act("duplicates.count"))["count"]
     assert count >= 1
+    # A decision makes the menu count anew.
     await operator.get("/duplicates")
-    assert f'id="count-duplicates">{count}</span>' in operator.page
-    assert f"<b>{count}</b> new pair" in operator.page
-    one = (await site.act("duplicates.list"))["pairs"][-1]
-    await operator.get(f"/duplicates/{one['entry']}")
-    await operator.post(f"/duplicates/{one['entry']}", {"decision": "different", "pair": one["number"]})
+    await operator.post(f"/duplicates/{rows + 2}", {"decision": "sent", "pair": 1})
     await operator.get("/duplicates")
     assert f'id="count-duplicates"{" hidden" if count == 1 else ""}>{count - 1}</span>' in operator.page
+    assert f"<b>{count - 1}</b> new pair" in operator.page
 
 
 async def test_each_pair_of_a_message_is_decided_by_itself(site: Site) -> None:

@@ -35,6 +35,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "patients.show", {"entry": HELD, "limit": 2}),
     ("viewer", "duplicates.list", {"show": "all"}),
     ("viewer", "duplicates.count", {}),
+    ("operator", "duplicates.records", {"entries": [1]}),
     ("viewer-phi", "messages.named", {"entries": [DELIVERED, HELD]}),
     ("viewer", "messages.facts", {"entry": HELD}),
     ("viewer-phi", "messages.raw", {"entry": HELD}),

@@ -34,7 +34,7 @@ async def test_everything_about_a_patient_is_on_one_page(site: Site) -> None:
         assert f'<a class="num" href="/messages/{entry}">{entry}</a>' in page
     assert f"/messages/{HELD}" not in page
     assert re.search(
-        r'<p class="notice good" id="verdict"><b>Delivered:</b> <span>all 5 messages are at interchange', page
+        r'<p class="notice good" id="verdict"><span><b>Delivered:</b> all 5 messages are at interchange', page
     )
     assert "Held for this patient" not in page
 
@@ -44,7 +44,7 @@ async def test_what_is_held_for_a_patient_is_said_with_its_reason(site: Site) ->
     operator = await site.person("operator")
     await operator.get(f"/messages/{BEHIND}/patient")
     assert "Alderton, Hugo" in operator.page
-    assert re.search(r'id="verdict"><b>Held behind 6 since [^<]+:</b> <span>the destination requires', operator.page)
+    assert re.search(r'id="verdict"><span><b>Held behind 6 since [^<]+:</b> the destination requires', operator.page)
     assert "; 1 message waits.</span>" in operator.page
     assert "Held for this patient" in operator.page
     assert "missing-required" in operator.page
@@ -108,7 +108,7 @@ async def test_the_search_of_the_first_page_asks_what_happened(site: Site) -> No
     assert '<form method="post" action="/find" class="pair" role="search" aria-label="What happened?">' in operator.page
     answer = await operator.post("/find", {"find": "uinter"})
     await operator.get(answer.headers["location"])
-    assert '<p class="notice good" id="verdict"><b>Delivered:</b> <span>all 5 messages' in operator.page
+    assert '<p class="notice good" id="verdict"><span><b>Delivered:</b> all 5 messages' in operator.page
 
 
 async def test_several_patients_are_listed_by_name(site: Site) -> None:

@@ -1,14 +1,15 @@
 """Possible duplicates: pairs of patients, both records of one next to each other, and what was decided."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.responses import Response
 
 from engine.journal.read.duplicates import POSSIBLE
 from engine.ops.access.actor import Permission
-from engine.ops.operations.duplicates import ALL, SHOWN, CompareDuplicate, DecideDuplicate, ListDuplicates
+from engine.ops.operations.duplicates import ALL, SHOWN, CompareDuplicate, DecideDuplicate, ListDuplicates, NameRecords
 from engine.ops.operations.fields import digits_of
-from engine.ops.views.duplicate import NEW, Choice, PairStatus
+from engine.ops.views.duplicate import NEW, Choice, DuplicatePage, PairStatus, RecordNamed
 from engine.ops.views.reasons import reason_of
 from engine.ops.web.call import WebCall, go, names_of
 from engine.ops.web.route import Route
@@ -41,6 +42,7 @@ async def _list(call: WebCall) -> Response:
     return call.page(
         "duplicates.html",
         found=found,
+        read=await _read(call, found),
         names=await names_of(call, about),
         why=reason_of(POSSIBLE),
         show=show,
@@ -48,6 +50,15 @@ async def _list(call: WebCall) -> Response:
         words=WORDS,
         settled=SETTLED,
     )
+
+
+async def _read(call: WebCall, found: DuplicatePage) -> Mapping[str, RecordNamed]:
+    """Return the records that no message names, by destination and id, for who may see patients."""
+    unnamed = [one.entry for one in found.pairs if one.places[0].that and not (one.this and one.that)]
+    if not unnamed or not call.may(Permission.PHI):
+        return {}
+    read = await call.perform(NameRecords, entries=sorted(set(unnamed)))
+    return {f"{one.destination} {one.record}": one for one in read}
 
 
 async def _compare(call: WebCall) -> Response:
@@ -74,7 +85,7 @@ async def _decide(call: WebCall) -> Response:
 
 
 ROUTES: Final = (
-    Route("GET", "/duplicates", Permission.METADATA, _list, label="Possible duplicates"),
+    Route("GET", "/duplicates", Permission.METADATA, _list, label="Duplicates"),
     Route("GET", "/duplicates/{entry}", Permission.PHI, _compare),
     Route("POST", "/duplicates/{entry}", Permission.OPERATE, _decide),
 )
