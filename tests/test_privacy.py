@@ -304,17 +304,15 @@ async def _visited(person: Person, entries: int) -> tuple[set[str], list[str]]:
             made |= set(ADDRESS.findall(person.page))
         answer = await person.post(f"/messages/{seq}/rehearse")
         made |= set(ADDRESS.findall(answer.text))
-    for path in (
-        "/lanes",
-        "/overview",
-        "/duplicates?show=all",
-        *(f"/messages/{seq}/patient" for seq in range(1, entries + 1)),
-    ):
+    of_entries = (
+        f"/{name}" for seq in range(1, entries + 1) for name in (f"messages/{seq}/patient", f"duplicates/{seq}")
+    )
+    for path in ("/lanes", "/overview", "/duplicates?show=all", *of_entries):
         answer = await person.get(path)
         made |= set(ADDRESS.findall(person.page))
         if answer.status_code != 200:
             errors.append(answer.text)
-    for found in (f"{MRN}G1", FAMILY):
+    for found in (f"{MRN}G1", FAMILY, f"{MRN}G1"[1:], FAMILY[1:6], f"{FAMILY[:4]}zzz"):
         answer = await person.post("/find", {"find": found})
         made.add(answer.headers["location"])
         await person.get(answer.headers["location"])

@@ -15,7 +15,7 @@ OF_VISITS: Final = "visit-"
 ENDS: Final = (". ", "; ", ": ")
 
 
-class VerdictKind(StrEnum):
+class PatientVerdictKind(StrEnum):
     """What a verdict comes to, the gravest first; `missing`: delivered, and no record is there now."""
 
     HELD = "held"
@@ -31,7 +31,7 @@ class VerdictKind(StrEnum):
 class PatientVerdict(Answer):
     """What happened to a patient's messages, in one sentence; times are of the engine's machine."""
 
-    kind: VerdictKind
+    kind: PatientVerdictKind
     sentence: str
 
 
@@ -247,13 +247,13 @@ def _and(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-_RULES: Final[tuple[tuple[VerdictKind, Callable[[PatientFacts], str]], ...]] = (
-    (VerdictKind.NOTHING, _nothing),
-    (VerdictKind.HELD, _held),
-    (VerdictKind.WAITING, _waiting),
-    (VerdictKind.REFUSED, _refused),
-    (VerdictKind.UNDER_WAY, _under_way),
-    (VerdictKind.UNDELIVERED, _undelivered),
-    (VerdictKind.MISSING, _missing),
-    (VerdictKind.DELIVERED, _delivered),
+_RULES: Final[tuple[tuple[PatientVerdictKind, Callable[[PatientFacts], str]], ...]] = (
+    (PatientVerdictKind.NOTHING, _nothing),
+    (PatientVerdictKind.HELD, _held),
+    (PatientVerdictKind.WAITING, _waiting),
+    (PatientVerdictKind.REFUSED, _refused),
+    (PatientVerdictKind.UNDER_WAY, _under_way),
+    (PatientVerdictKind.UNDELIVERED, _undelivered),
+    (PatientVerdictKind.MISSING, _missing),
+    (PatientVerdictKind.DELIVERED, _delivered),
 )

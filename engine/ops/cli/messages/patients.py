@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from engine.errors import UsageError
+from engine.errors import AdtEngineError, UsageError
 from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.fields import digits_of
 from engine.ops.operations.messages import ListMessages
@@ -16,7 +16,7 @@ from engine.ops.views.patient import AtDestination, NumberView, Other, PatientVi
 from engine.ops.views.phrases import phrase
 from engine.ops.views.reasons import reason_of
 from engine.ops.views.searching import PARTS, FoundPatients, amount_of, limits_of, sorted_by_name
-from engine.ops.views.verdict import VerdictKind
+from engine.ops.views.verdict import PatientVerdictKind
 from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import output, print_json, print_line, remark, table, utc
 
@@ -24,12 +24,12 @@ app = typer.Typer(help="Find patients by names and numbers, and show everything 
 
 HEADINGS: Final = ("Entry #", "Name", "Numbers", "Lane #")
 STYLES: Final = {
-    VerdictKind.HELD: "red",
-    VerdictKind.REFUSED: "red",
-    VerdictKind.MISSING: "red",
-    VerdictKind.WAITING: "yellow",
-    VerdictKind.UNDELIVERED: "yellow",
-    VerdictKind.DELIVERED: "green",
+    PatientVerdictKind.HELD: "red",
+    PatientVerdictKind.REFUSED: "red",
+    PatientVerdictKind.MISSING: "red",
+    PatientVerdictKind.WAITING: "yellow",
+    PatientVerdictKind.UNDELIVERED: "yellow",
+    PatientVerdictKind.DELIVERED: "green",
 }
 NUMBER: Final = typer.Argument(
     ...,
@@ -65,13 +65,16 @@ def find(number: str = NUMBER, data: Data = DATA, as_json: AsJson = False) -> No
 
 def _found(data: Path, text: str) -> tuple[list[Other], FoundPatients | None]:
     """Return the patients who have a number, else those who have all parts, by name; with what was searched then."""
+    unclear: AdtEngineError | None = None
     try:
-        exact = ask(data, FindPatients.parse({"patient": text}))
-    except UsageError:
-        exact = []
-    if exact:
-        return exact, None
-    searched = ask(data, SearchPatients.parse({"text": text}))
+        if exact := ask(data, FindPatients.parse({"patient": text})):
+            return exact, None
+    except UsageError as error:
+        unclear = error
+    try:
+        searched = ask(data, SearchPatients.parse({"text": text}))
+    except AdtEngineError as error:
+        raise unclear or error from error
     entries = [one.entry for one in searched.patients]
     named = {one.entry: one for one in ask(data, NameEntries.parse({"entries": entries}))} if entries else {}
     return sorted_by_name(searched.patients, named), searched
