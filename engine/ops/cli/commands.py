@@ -93,19 +93,18 @@ LANES: Final = {
 }
 PATIENTS: Final = {
     "find": Command(
-        "Find the patients who have a number (value, or system|value), with the newest entry of each.",
+        "Find patients by a number (value, or system|value), else by parts of a name or number; with the newest entry.",
     ),
     "show": Command(
-        "Show all about the patient of an entry: records at destinations now, numbers, merges, visits, "
-        "messages, holds.",
+        "Show what happened to a patient, by a number or an entry: a verdict, records now, numbers, merges, messages.",
     ),
 }
 DUPLICATES: Final = {
     "list": Command(
-        "List entries whose patient may be the same as an older one, newest first, with what was decided.",
+        "List pairs of patients who may be one person, newest first, with what was decided.",
     ),
     "show": Command(
-        "Compare the patient of an entry with those at the destinations who may be the same, as they are now.",
+        "Compare the two patients of a pair: their records at the destinations side by side, as they are now.",
     ),
     "decide": Command(
         "Decide whether it is the same person: same, different, sent (to the MPI team) or done; nothing is merged.",
@@ -346,7 +345,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         LANES,
     ),
     "patients": Command(
-        "Find a patient by a number, and show everything about one.",
+        "Find patients by names and numbers, and show everything about one.",
         "engine.ops.cli.messages.patients:app",
         PATIENTS,
     ),
