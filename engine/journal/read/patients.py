@@ -22,6 +22,7 @@ from engine.journal.read.streams import EVERYTHING, Stream, walk
 from engine.journal.read.views import EntryRow
 from engine.journal.state.memory import known
 
+
 def lanes_of(folder: Path, entries: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Return the lanes of each entry's patients, as they are now; nothing of an entry that names none."""
     with closing(open_reader(folder)) as connection:

@@ -139,3 +139,11 @@ async def test_two_destinations_that_know_both_by_the_same_numbers_have_one_pair
         ("d", "d2", "d1"),
         ("e", "e2", "e1"),
     ]
+    for place, is_settled in (("d", False), ("e", True)):
+        seq = await desk.record(f"m{place}", (f"m|{place}",), destinations=(place,))
+        assert seq in await desk.claimed(destination=place)
+        away = KnownIdentity(place, "s", "2", f"{place}2", "merged-away", f"{place}1")
+        merges = (MergeSeen(place, "s|2", "s|1", seq),)
+        await desk.deliver(seq, destination=place, merges=merges, known=(away,))
+        (pair,) = noted_pairs(desk.folder, [2])[2]
+        assert (pair.settled is not None) is is_settled
