@@ -7,10 +7,9 @@ from enum import StrEnum
 from typing import Final
 
 from engine.ops.views.answer import Answer
+from engine.ops.views.incident import destination_sentence
 from engine.ops.views.reasons import reason_of
 
-# Destinations that take nothing do not answer, but for these: they answer with an error, or cannot be used.
-ANSWERS: Final = ("http-", "answer-", "fhir-")
 OF_VISITS: Final = "visit-"
 ENDS: Final = (". ", "; ", ": ")
 
@@ -130,9 +129,10 @@ def _waiting(facts: PatientFacts) -> str:
     place = next(stuck, None)
     if place is None:
         return ""
-    since = _since(facts, place.oldest_at)
-    cause = _cause(place.reason or place.retry)
-    return f"Waiting: {place.destination} {_does(place)}{cause}, {_messages(place.under_way)}{since}"
+    sentence = f"{place.destination} is in no file any more"
+    if place.state != "removed":
+        sentence = destination_sentence(place.destination, place.state, place.reason or place.retry).removesuffix(".")
+    return f"Waiting: {sentence}, {_messages(place.under_way)}{_since(facts, place.oldest_at)}"
 
 
 def _refused(facts: PatientFacts) -> str:
@@ -168,23 +168,6 @@ def _missing(facts: PatientFacts) -> str:
     if not names:
         return ""
     return f"{_delivered(facts)}; but {_and(names)} {'has' if len(names) == 1 else 'have'} no record of the patient now"
-
-
-def _does(place: PlaceFact) -> str:
-    if place.state == "paused":
-        return "is paused"
-    if place.state == "removed":
-        return "is in no file any more"
-    if place.state == "failing":
-        return "cannot be used"
-    return "fails" if (place.reason or place.retry).startswith(ANSWERS) else "does not answer"
-
-
-def _cause(reason: str) -> str:
-    """Return why a destination takes nothing, in brackets; the code in words, as no field of a message has them."""
-    status = reason.removeprefix("http-")
-    words = f"HTTP {status}" if status != reason else reason.replace("-", " ")
-    return f" ({words})" if words else ""
 
 
 def _delivered(facts: PatientFacts) -> str:

@@ -44,19 +44,20 @@ CASES = [
     ),
     pytest.param(
         waiting(state="unreachable", reason="connection-refused"), "waiting",
-        "Waiting: cdis does not answer (connection refused), 3 messages since 02:13", id="no answer",
+        "Waiting: cdis does not answer: connection refused, 3 messages since 02:13", id="no answer",
     ),
     pytest.param(
         waiting(state="open", reason="http-503"), "waiting",
-        "Waiting: cdis fails (HTTP 503), 3 messages since 02:13", id="fails",
+        "Waiting: cdis fails: HTTP 503, 3 messages since 02:13", id="fails",
     ),
     pytest.param(
         waiting(state="paused", reason="by-operator"), "waiting",
-        "Waiting: cdis is paused (by operator), 3 messages since 02:13", id="paused",
+        "Waiting: cdis is paused: somebody paused it, 3 messages since 02:13", id="paused",
     ),
     pytest.param(
         waiting(state="failing", reason="token-refused"), "waiting",
-        "Waiting: cdis cannot be used (token refused), 3 messages since 02:13", id="cannot be used",
+        "Waiting: cdis cannot be used: its token server refuses our credentials, 3 messages since 02:13",
+        id="cannot be used",
     ),
     pytest.param(
         waiting(state="removed"), "waiting",
@@ -64,7 +65,7 @@ CASES = [
     ),
     pytest.param(
         waiting(under_way=1, retry="timeout"), "waiting",
-        "Waiting: cdis does not answer (timeout), 1 message since 02:13", id="one that is tried again",
+        "Waiting: cdis does not answer: no answer in time, 1 message since 02:13", id="one that is tried again",
     ),
     pytest.param(waiting(), "under-way", "Under way: 3 messages on the way to cdis since 02:13", id="on the way"),
     pytest.param(
