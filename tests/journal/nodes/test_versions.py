@@ -21,9 +21,15 @@ from tests.postgresql import oldest, running_postgres
 
 STATEMENT: Final = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b")
 # Tables of a SQLite file and of its index of words, and that of a copy under way.
-OF_FILES: Final = re.compile(r'relation "(sqlite_\w+|copying|indexed|words\w*|pragma_\w+)" does not exist|near "MATCH"')
+OF_FILES: Final = re.compile(
+    r'relation "(sqlite_\w+|copying|indexed|words\w*|person|names|pragma_\w+)" does not exist|near "MATCH"'
+)
 # What is only the beginning of a statement.
-PARTS: Final = {"engine.journal.read.searching.COLUMNS", "engine.journal.read.selecting.SELECT"}
+PARTS: Final = {
+    "engine.journal.read.searching.COLUMNS",
+    "engine.journal.read.selecting.SELECT",
+    "engine.journal.read.patients._MINE",
+}
 COUNT: Final = "SELECT COUNT(*) FROM ({} LIMIT ?) AS counted"
 
 
