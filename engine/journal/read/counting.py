@@ -14,7 +14,8 @@ from engine.journal.read.streams import Stream, span, walk
 from engine.journal.read.views import Count, DestinationQueue, JournalStats, Noted, Traffic
 from engine.journal.state import uptime
 from engine.journal.state.counters import middle_of
-from engine.journal.state.tally import DAY, MINUTE, WIDTHS, bucket_of
+from engine.journal.state.rollup import MARK
+from engine.journal.state.tally import DAY, MINUTE, MINUTE_SECONDS, WIDTHS, bucket_of
 
 # All that came in, by its state at the door.
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"
@@ -116,11 +117,15 @@ def counted_since(connection: Connection) -> datetime | None:
 
 
 def _waits(connection: Connection, bucket_seconds: int, begin: int, end: int) -> Iterator[Count]:
-    """Yield waits from the widest rows of which a bucket of time is made up."""
+    """Yield waits from the widest rows of which a bucket of time is made up, and from the minutes since these."""
     width = max(width for width in WIDTHS if bucket_seconds % width == 0)
-    values = (bucket_seconds * 1_000_000, width, begin, end)
-    for who, bucket, at, times in connection.execute(WAITED, values).fetchall():
-        yield Count(who, str(bucket), from_micros(at), times)
+    micros, parts = bucket_seconds * 1_000_000, [(width, begin)]
+    if width > MINUTE_SECONDS:
+        row = connection.execute(MARK).fetchone()
+        parts.append((MINUTE_SECONDS, max(begin, row[0] if row else 0)))
+    for size, first in parts:
+        for who, bucket, at, times in connection.execute(WAITED, (micros, size, first, end)).fetchall():
+            yield Count(who, str(bucket), from_micros(at), times)
 
 
 def _coarse_waits(connection: Connection, micros: int, begin: int, end: int) -> Iterator[Count]:

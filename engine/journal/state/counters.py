@@ -9,7 +9,7 @@ from typing import Final
 from engine.database.connection import Connection
 from engine.journal.entry import Settlement
 from engine.journal.moment import to_micros
-from engine.journal.state.tally import ACK, DAY, EVENT, MINUTE, SENDER, NameLimit, TallyKey, add, wait_of
+from engine.journal.state.tally import ACK, DAY, EVENT, MINUTE, SENDER, NameLimit, TallyKey, add_minutes, wait_of
 
 UNITS: Final = (("minute", MINUTE), ("day", DAY))
 
@@ -62,7 +62,7 @@ def count_waits(connection: Connection, sent: str) -> None:
         # A clock that was set back measured nothing.
         if at >= received_at:
             waits[wait_of(ACK, channel, received_at, at)] += 1
-    add(connection, waits)
+    add_minutes(connection, waits)
 
 
 class Arrivals:
@@ -93,7 +93,7 @@ class Arrivals:
         ]
         connection.executemany(ARRIVED, rows)
         self._found.clear()
-        add(connection, self._named)
+        add_minutes(connection, self._named)
         self._named.clear()
 
 

@@ -126,15 +126,19 @@ def rolled(connection: Connection, width: int, since: datetime, until: datetime)
     first, end = to_micros(since), to_micros(until)
     rows = [Rolled(*row) for row in connection.execute(ROWS, (width, first, end)).fetchall()]
     mark = connection.execute(MARK).fetchone()
+    latest = max(mark[0], first) if mark is not None else first
     if width not in WIDER:
         rows += counted(connection, first, end)
     elif mark is not None:
-        latest = max(mark[0], first)
         minutes = counted(connection, latest, min(end, latest + MINUTES_AT_ONCE * MINUTE))
         rows += [one._replace(at=begin(one.at, width)) for one in minutes]
     found = [_refined(one) for one in rows if one.series != tally.DELIVERY]
     for query in (tally.DELIVERIES, tally.ACKNOWLEDGEMENTS, tally.NAMES):
         found += [Rolled(*row) for row in connection.execute(query, (width, first, end)).fetchall()]
+    if width in WIDER:
+        for query in (tally.ACKNOWLEDGEMENTS, tally.NAMES):
+            late = [Rolled(*row) for row in connection.execute(query, (tally.MINUTE_SECONDS, latest, end)).fetchall()]
+            found += [one._replace(at=begin(one.at, width)) for one in late]
     return found
 
 
@@ -154,9 +158,10 @@ def roll_up(
     """
     moment = to_micros(now)
     uptime.seen(connection, now)
-    upto = _mark(connection, to_micros(begun), moment)
+    before = _mark(connection, to_micros(begun), moment)
     found: Counter[_Row] = Counter()
-    upto = _counted(connection, upto, moment // MINUTE * MINUTE - SETTLED_AFTER, found)
+    upto = _counted(connection, before, moment // MINUTE * MINUTE - SETTLED_AFTER, found)
+    tally.widen(connection, before, upto)
     tally.add(connection, waits, moment)
     unfilled = _filled(connection, to_micros(begun), moment)
     _write(connection, found, moment)

@@ -1,8 +1,8 @@
 """Tallies: how long acknowledgements and deliveries took, who sent and which events came, in rows of four widths.
 
 A wait is counted in one of ten buckets to each doubling: what is shown of it, the geometric middle of its bucket, is
-within 4 % of what it was. All widths are written at once, so that no chart is late. Senders and events are counted by
-name up to a limit.
+within 4 % of what it was. What is counted with a message goes to its minute alone, and from there once a minute to the
+wider rows; a chart of these adds the minutes since. Senders and events are counted by name up to a limit.
 
 Each function works on the writing connection.
 """
@@ -20,7 +20,8 @@ SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 DAY: Final = 86_400 * SECOND
 # Widths of rows in seconds, and how long they stay.
-WIDTHS: Final[Mapping[int, int]] = {60: 2 * DAY, 600: 8 * DAY, 3_600: 40 * DAY, 21_600: 40 * DAY}
+MINUTE_SECONDS: Final = 60
+WIDTHS: Final[Mapping[int, int]] = {MINUTE_SECONDS: 2 * DAY, 600: 8 * DAY, 3_600: 40 * DAY, 21_600: 40 * DAY}
 WIDEST: Final = max(WIDTHS)
 # Buckets to each doubling of a wait in microseconds.
 BUCKETS: Final = 10
@@ -39,6 +40,13 @@ OTHERS: Final = "*"
 # Add to a row.
 ADD: Final = """
 INSERT INTO tally (width, at, series, who, bucket, count) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (width, at, series, who, bucket) DO UPDATE SET count = tally.count + excluded.count
+"""
+# Add the minutes of some time to the rows of a width (in seconds, and in microseconds): what is counted with messages.
+WIDEN: Final = """
+INSERT INTO tally (width, at, series, who, bucket, count)
+SELECT CAST(?1 AS BIGINT), at / CAST(?2 AS BIGINT) * CAST(?2 AS BIGINT), series, who, bucket, SUM(count) FROM tally
+WHERE width = 60 AND at >= ?3 AND at < ?4 AND series IN ('ack', 'sender', 'event') GROUP BY 2, series, who, bucket
 ON CONFLICT (width, at, series, who, bucket) DO UPDATE SET count = tally.count + excluded.count
 """
 # Of the rows of a width: how long deliveries took.
@@ -101,6 +109,19 @@ def add(connection: Connection, counts: Mapping[TallyKey, int], now: int | None 
                 rows[width, begin(at, width), series, who, bucket] += count
     if rows:
         connection.executemany(ADD, [(*row, count) for row, count in rows.items()])
+
+
+def add_minutes(connection: Connection, counts: Mapping[TallyKey, int]) -> None:
+    """Add counts of minutes to the rows of a minute; `widen` adds them to the others."""
+    if counts:
+        connection.executemany(ADD, [(MINUTE_SECONDS, *key, count) for key, count in counts.items()])
+
+
+def widen(connection: Connection, first: int, end: int) -> None:
+    """Add what was counted in some minutes to the wider rows."""
+    for width in WIDTHS:
+        if width > MINUTE_SECONDS and end > first:
+            connection.execute(WIDEN, (width, width * SECOND, first, end))
 
 
 def forget(connection: Connection, now: int) -> None:
