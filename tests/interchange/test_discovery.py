@@ -8,10 +8,10 @@ import pytest
 
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
-from engine.interchange.tokens.proofs import MOST
 from engine.interchange.tokens.scope import allows, covers, narrowed, right
 from engine.interchange.tokens.scope import granted as granted_of
 from engine.interchange.web.http.pages import works
+from engine.interchange.web.http.tokens import MOST
 from tests.interchange.kit import SECRET, Running, issue, patient, running, secret_file
 from tests.interchange.least import least, version_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
-from engine.interchange.tokens.proofs import CAPACITY, MOST, WrongProofs
+from engine.interchange.web.http.tokens import CAPACITY, MOST, WrongProofs
 from tests.interchange.kit import SECRET, Running, running, secret_file
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from engine.journal.write.bulk_replay import Run, RunKind, RunState
-from engine.pipeline.repair.run_rate import MOST_RUNS, RunRates
+from engine.pipeline.repair.bulk_replay import MOST_RUNS, RunRates
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -230,7 +230,7 @@ MAPPINGS: Final = {
     ),
     "schema": Command(
         "Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.",
-        "engine.ops.cli.mapping.schema:schema",
+        "engine.ops.cli.mapping.mappings:schema",
     ),
     "infer": Command(
         "Report what a site's messages are: senders, authorities, events, character sets, codes, times; "

@@ -1,19 +1,32 @@
-"""Operations on alerts."""
+"""Operations on alerts, and the table of reasons."""
 
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
 from engine.errors import UsageError
 from engine.journal.state.alerting import Alert
 from engine.ops.access.actor import Actor, Permission
-from engine.ops.operations.fields import AlertNumber, Limit, Switch
+from engine.ops.operations.fields import AlertNumber, Limit, Switch, Word
 from engine.ops.operations.operation import Operation
-from engine.ops.operations.reasons import ListReasons
 from engine.ops.views.answer import Answer, Count, Time
 from engine.ops.views.incident import Severity, sentence_of, severity_of
-from engine.ops.views.reasons import reason_of
+from engine.ops.views.reasons import Reason, lines, reason_of
 from engine.pipeline.engine import Engine
+
+
+class ListReasons(Operation[list[Reason]]):
+    """Explain a reason, or all of a kind: whether it can wait until morning, and what to do next."""
+
+    name = "reasons"
+    permission = Permission.METADATA
+
+    code: Word = Field("", description="One code; all of them without it.")
+    kind: Word = Field("", description="Only codes of this kind, such as held or alert.")
+
+    async def run(self, _engine: Any, _actor: Actor) -> list[Reason]:
+        """Return the lines; UsageError where no reason is of the kind."""
+        return lines(self.code, self.kind)
 
 
 class AlertView(Answer, facts=True):

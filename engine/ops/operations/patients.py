@@ -24,17 +24,20 @@ from engine.ops.operations.operation import Operation, Reading, ReadingMessages
 from engine.ops.views.answer import time_of
 from engine.ops.views.entry import HeldAbout, NamedEntry, Row
 from engine.ops.views.patient import (
+    LEAST,
     AtDestination,
+    FoundPatient,
+    FoundPatients,
     HeldOf,
     MergeView,
     NumberAt,
     NumberView,
     Other,
     PatientView,
+    SearchedView,
     held_at,
     refused_at,
 )
-from engine.ops.views.searching import LEAST, FoundPatient, FoundPatients, SearchedView
 from engine.ops.views.segments import Named, named
 from engine.ops.views.verdict import HeldFact, LastFact, PatientFacts, PlaceFact, verdict
 from engine.ops.views.view import involved

@@ -11,8 +11,7 @@ from engine.journal.access.audit import AuditOutcome
 from engine.journal.read.patients import lanes_of
 from engine.ops.access.actor import Actor, Permission, may
 from engine.ops.access.keys import Keys
-from engine.ops.audit.looks import Looks
-from engine.ops.audit.trail import AUDITED, AuditTrail
+from engine.ops.audit.trail import AUDITED, AuditTrail, Looks
 from engine.ops.operations.fields import EntryNumbers
 from engine.ops.operations.operation import AnyOperation, Confirm, Operation, Request
 from engine.pipeline.engine import Engine

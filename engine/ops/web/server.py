@@ -12,12 +12,32 @@ from engine.http import server
 from engine.http.connection import ConnectionLimits, ConnectionRefusal
 from engine.ops.access.access import Access
 from engine.ops.operations.runner import Operations
+from engine.ops.operations.table import ALL
 from engine.ops.sites.monitor import monitored
+from engine.ops.web.api import machine
+from engine.ops.web.api.routes import api_routes
 from engine.ops.web.app import App
 from engine.ops.web.call import WebContext
 from engine.ops.web.headers import Cookies, secured
 from engine.ops.web.listener import PagesListener, tls_context
-from engine.ops.web.table import ROUTES
+from engine.ops.web.pages import (
+    alerts,
+    assets,
+    audit,
+    channels,
+    duplicates,
+    lanes,
+    login,
+    message,
+    messages,
+    overview,
+    patient,
+    playground,
+    runs,
+    sites,
+    users,
+)
+from engine.ops.web.pages import help as help_pages
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
@@ -70,3 +90,25 @@ async def pages(
             yield
     finally:
         context.stopping.set()
+
+
+ROUTES: Final = (
+    *overview.ROUTES,
+    *alerts.ROUTES,
+    *messages.ROUTES,
+    *lanes.ROUTES,
+    *message.ROUTES,
+    *patient.ROUTES,
+    *duplicates.ROUTES,
+    *runs.ROUTES,
+    *channels.ROUTES,
+    *sites.ROUTES,
+    *playground.ROUTES,
+    *help_pages.ROUTES,
+    *audit.ROUTES,
+    *users.ROUTES,
+    *login.ROUTES,
+    *assets.ROUTES,
+    *machine.ROUTES,
+    *api_routes(ALL),
+)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.interchange.web.viewer.units import readable
+from engine.interchange.web.viewer.naming import readable
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Looks: what is on record for a log-in is not recorded again, and what is forgotten is."""
 
-from engine.ops.audit.looks import MOST_LOGINS, MOST_PATIENTS, Looks
+from engine.ops.audit.trail import MOST_LOGINS, MOST_PATIENTS, Looks
 
 
 def test_a_patient_is_seen_whichever_entry_names_them() -> None:

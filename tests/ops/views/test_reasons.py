@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from engine.__main__ import app
 from engine.hl7.conformance.check import ConformanceRule
 from engine.mapping.language.functions import FUNCTIONS
-from engine.ops.views.reason_search import FoundReasons, find_reasons
+from engine.ops.views.handbook_search import FoundReasons, find_reasons
 from engine.ops.views.reasons import FAMILY, REASONS, SYMPTOMS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
 from engine.receive.block import EventKind

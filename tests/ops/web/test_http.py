@@ -11,8 +11,7 @@ import pytest
 from engine.ops.access.actor import Permission, Role, may
 from engine.ops.web.headers import POLICY
 from engine.ops.web.route import Authentication, Free, Route
-from engine.ops.web.server import BOUNDS
-from engine.ops.web.table import ROUTES
+from engine.ops.web.server import BOUNDS, ROUTES
 from tests.ops.web.conftest import DELIVERED, HELD, HOSTILE, REFUSED, ROLES, Site
 from tests.ops.web.person import OURS, PASSWORD, Person
 

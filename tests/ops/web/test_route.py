@@ -10,7 +10,7 @@ from engine.ops.access.actor import Permission
 from engine.ops.operations.table import ALL
 from engine.ops.web.api.openapi import TABLE, described, endpoints
 from engine.ops.web.route import Authentication, Free, Route, checked
-from engine.ops.web.table import ROUTES
+from engine.ops.web.server import ROUTES
 
 # All that answers somebody who has not said who it is.
 UNKNOWN_CALLERS = {

@@ -18,7 +18,7 @@ from engine.ops.operations.table import ALL
 from engine.ops.socket import client
 from engine.ops.web.listener import PagesListener, bind, pages_listener, tls_context
 from engine.ops.web.route import Authentication, Free
-from engine.ops.web.table import ROUTES
+from engine.ops.web.server import ROUTES
 from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone
 from tests.ops.web.person import OURS, PASSWORD, Person

@@ -21,9 +21,8 @@ from engine.interchange.clinical.synthetic.codes import (
     SNOMED,
     WITHOUT_PRESCRIPTION,
 )
-from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import concept, instant, loinc, quantity, snomed, term, to
-from engine.interchange.clinical.synthetic.person import birth_of, make_directory, make_patient
+from engine.interchange.clinical.synthetic.person import Draw, birth_of, make_directory, make_patient
 from engine.interchange.clinical.synthetic.record import SyntheticRecord
 from engine.interchange.clinical.synthetic.visit import visits
 

@@ -16,8 +16,8 @@ from engine.interchange.clinical.synthetic.codes import (
     LaboratoryPanel,
     Measure,
 )
-from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import instant, loinc, quantity, term, to
+from engine.interchange.clinical.synthetic.person import Draw
 from engine.interchange.clinical.synthetic.record import SyntheticRecord
 
 ABNORMAL_SHARE: Final = 0.25

@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import to
-from engine.interchange.clinical.synthetic.person import SyntheticDirectory
+from engine.interchange.clinical.synthetic.person import Draw, SyntheticDirectory
 
 YEAR_DAYS: Final = 365.25
 

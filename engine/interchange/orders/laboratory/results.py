@@ -5,9 +5,9 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import PANELS, LaboratoryPanel
-from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import coding, instant, loinc, term
 from engine.interchange.clinical.synthetic.measures import measured
+from engine.interchange.clinical.synthetic.person import Draw
 from engine.interchange.orders.completion import FINAL, REPORT
 from engine.interchange.orders.order import TEST, find_order, tests_of
 from engine.interchange.store import transmission

@@ -7,7 +7,7 @@ from typing import Final
 from jinja2 import Environment, FileSystemLoader
 from starlette.responses import Response
 
-from engine.interchange.web.viewer import naming, ranking, trend, units, wording
+from engine.interchange.web.viewer import filters, naming, trend
 
 ASSETS: Final = Path(__file__).with_name("assets")
 # Static files of the pages, by name: content and media type.
@@ -34,20 +34,20 @@ _ENVIRONMENT: Final = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters |= {
-    "moment": wording.moment,
-    "spoken": wording.spoken,
+    "moment": naming.moment,
+    "spoken": naming.spoken,
     "short": naming.short_name,
     "shorts": naming.short_names,
     "coded": naming.coded,
     "all_coded": naming.all_coded,
     "listed_name": naming.listed_name,
-    "readable": units.readable,
+    "readable": naming.readable,
     "without_unit": trend.without_unit,
     "written_unit": trend.written_unit,
-    "clinical_rank": ranking.clinical_rank,
-    "medication_rank": ranking.medication_rank,
-    "immunization_rank": ranking.immunization_rank,
-    "visit_rank": ranking.visit_rank,
+    "clinical_rank": filters.clinical_rank,
+    "medication_rank": filters.medication_rank,
+    "immunization_rank": filters.immunization_rank,
+    "visit_rank": filters.visit_rank,
 }
 
 

@@ -16,7 +16,7 @@ from engine.interchange.web.chart.operation import LISTINGS, READ
 from engine.interchange.web.http.calls import Calls
 from engine.interchange.web.http.route import INTERACTIONS
 from engine.interchange.web.http.tokens import read_form
-from engine.interchange.web.viewer import filters, naming, ranking, wording
+from engine.interchange.web.viewer import filters, naming
 from engine.interchange.web.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.rendering import FILES, HEADERS, page
@@ -187,7 +187,7 @@ class Site:
     async def _visits(self, asker: Asker, request: Request) -> Response:
         patient = await self.patient(asker, request)
         visits = await asker.items(f"patients/{patient['id']}/encounters")
-        filtered = filters.visits(ranking.visits_in_order(visits["items"]), asker.query)
+        filtered = filters.visits(filters.visits_in_order(visits["items"]), asker.query)
         page = filters.page_of(filtered.items, asker.query.get("page", ""), ENTRIES)
         return self.chart("visits.html", asker, patient, "visits", {"read": visits, "filtered": filtered, "page": page})
 
@@ -219,7 +219,7 @@ class Site:
     async def patient(self, asker: Asker, request: Request) -> JsonObject:
         """Return the demographics of the patient in the address; RefusedPageError for a refusal."""
         patient = await asker.chart(f"patients/{request.path_params['id']}")
-        return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
+        return {**patient, "age": naming.age(patient.get("birthDate", ""), self._service.clock())}
 
     async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
         return await self._entrance.end(asker.session.token)
@@ -237,7 +237,7 @@ class Site:
             "query": query,
             "links": dict(asker.query),
             "printing": PRINT in asker.query,
-            "printed_at": wording.moment(self._service.clock().astimezone(UTC).isoformat()),
+            "printed_at": naming.moment(self._service.clock().astimezone(UTC).isoformat()),
         }
         return self._page(template, asker.session, {**values, **own})
 
@@ -255,10 +255,10 @@ class Site:
 
 # The lists of the summary, and the order of each.
 SUMMARY: Final[tuple[tuple[str, Callable[[Iterable[JsonObject]], list[JsonObject]]], ...]] = (
-    ("allergies", ranking.allergies_in_order),
-    ("problems", ranking.problems_in_order),
-    ("medications", ranking.medications_in_order),
-    ("immunizations", ranking.immunizations_in_order),
+    ("allergies", filters.allergies_in_order),
+    ("problems", filters.problems_in_order),
+    ("medications", filters.medications_in_order),
+    ("immunizations", filters.immunizations_in_order),
     ("care-teams/members", list),
 )
 # Times of a flowsheet, reports, and visits or documents on one page.

@@ -9,9 +9,7 @@ from typing import Final
 from engine.fhir.json import JsonObject
 from engine.interchange.store.search.date import NEVER, span
 from engine.interchange.web.viewer.filters import ListPage, page_of
-from engine.interchange.web.viewer.naming import coded, short_name
-from engine.interchange.web.viewer.units import readable
-from engine.interchange.web.viewer.wording import moment, spoken
+from engine.interchange.web.viewer.naming import coded, moment, readable, short_name, spoken
 
 WIDTH: Final = 600
 HEIGHT: Final = 80

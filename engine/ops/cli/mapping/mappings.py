@@ -15,9 +15,11 @@ from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
+from engine.mapping.authoring.schema import schemas
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
 from engine.terminal.options import AsJson, MappingName, Mappings
+from engine.terminal.schemas import SchemaFolder, show_schemas
 from engine.terminal.table import print_json
 
 OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
@@ -103,3 +105,20 @@ def channel_in(file: Path | None) -> Channel:
 def channel_file(file: Path | None) -> AuthoredFile | None:
     """Return the file of a channel, with the places of its values; None where there is none."""
     return read(file) if file else None
+
+
+def schema(
+    name: Annotated[
+        str, typer.Argument(help="mapping, resource, datatype, table or tests; all, if none is given.")
+    ] = "",
+    out: SchemaFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.
+
+    An editor with YAML support finds it by the first line of a file, such as
+    `# yaml-language-server: $schema=../schema/resource.json`.
+
+    Example: adt-engine mappings schema --out my-mappings/schema
+    """
+    show_schemas(schemas(), name, out, as_json=as_json)

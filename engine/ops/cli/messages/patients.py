@@ -12,10 +12,20 @@ from engine.ops.operations.fields import digits_of
 from engine.ops.operations.messages import ListMessages
 from engine.ops.operations.patients import FindPatients, NameEntries, SearchPatients, ShowPatient
 from engine.ops.terminal.command import ask
-from engine.ops.views.patient import AtDestination, NumberView, Other, PatientView, Record
+from engine.ops.views.patient import (
+    PARTS,
+    AtDestination,
+    FoundPatients,
+    NumberView,
+    Other,
+    PatientView,
+    Record,
+    amount_of,
+    limits_of,
+    sorted_by_name,
+)
 from engine.ops.views.phrases import phrase
 from engine.ops.views.reasons import reason_of
-from engine.ops.views.searching import PARTS, FoundPatients, amount_of, limits_of, sorted_by_name
 from engine.ops.views.verdict import PatientVerdictKind
 from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import output, print_json, print_line, remark, table, utc

@@ -8,12 +8,11 @@ from rich.markdown import Markdown
 
 from engine.config.model import nearest
 from engine.errors import UsageError
-from engine.ops.operations.reasons import ListReasons
+from engine.ops.operations.alerts import ListReasons
 from engine.ops.terminal.command import takes
 from engine.ops.terminal.completion import pages
 from engine.ops.views.handbook import PAGES, HelpPage, linked
-from engine.ops.views.handbook_search import search
-from engine.ops.views.reason_search import find_reasons
+from engine.ops.views.handbook_search import find_reasons, search
 from engine.ops.views.reasons import Reason, lines
 from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table

@@ -10,10 +10,9 @@ from starlette.responses import HTMLResponse, Response
 
 from engine.errors import UsageError
 from engine.ops.access.actor import Permission
-from engine.ops.operations.reasons import ListReasons
+from engine.ops.operations.alerts import ListReasons
 from engine.ops.views.handbook import INDEX, PAGES, linked, page_of, read
-from engine.ops.views.handbook_search import search
-from engine.ops.views.reason_search import find_reasons
+from engine.ops.views.handbook_search import find_reasons, search
 from engine.ops.views.reasons import REASONS
 from engine.ops.web.call import WebCall
 from engine.ops.web.refusal import RefusedRequestError

@@ -13,7 +13,7 @@ from engine.ops.operations.held import HeldSelection
 from engine.ops.operations.lanes import ListHeld
 from engine.ops.views.reasons import reason_of
 from engine.ops.web.call import WebCall, names_of
-from engine.ops.web.pages.bulk import BOX, act_of, plan, start
+from engine.ops.web.pages.runs import BOX, act_of, plan, start
 from engine.ops.web.route import Route
 
 # As many names as one look puts on record, and as many boxes as a form may have.

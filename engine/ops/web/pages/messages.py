@@ -14,7 +14,7 @@ from engine.ops.operations.messages import ListCodeValues, ListMessages, ListUnm
 from engine.ops.views.phrases import phrase
 from engine.ops.views.view import FactsPage, RowPage
 from engine.ops.web.call import WebCall, go
-from engine.ops.web.pages.bulk import BOX, act_of, plan
+from engine.ops.web.pages.runs import BOX, act_of, plan
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed

@@ -12,8 +12,7 @@ from engine.ops.operations.fields import digits_of
 from engine.ops.operations.messages import ListMessages, SearchMessages
 from engine.ops.operations.patients import CountSearched, FindPatients, SearchPatients, ShowPatient
 from engine.ops.views.entry import RowFacts
-from engine.ops.views.patient import Other
-from engine.ops.views.searching import FACTS, OF_PATIENTS, amount_of, limits_of, sorted_by_name
+from engine.ops.views.patient import FACTS, OF_PATIENTS, Other, amount_of, limits_of, sorted_by_name
 from engine.ops.web.call import WebCall, go, names_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
