@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from engine.journal.write.bulk_replay import Run, RunKind, RunState
-from engine.pipeline.repair.bulk_replay import MOST_RUNS, RunRates
+from engine.pipeline.repair.bulk_replay import RATES_KEPT, RunRates
 
 BEGAN = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -49,7 +49,7 @@ def test_the_looks_of_many_runs_are_bounded() -> None:
     """The oldest are forgotten, and are measured anew."""
     now = [0.0]
     rates = RunRates(lambda: now[0])
-    for number in range(MOST_RUNS + 1):
+    for number in range(RATES_KEPT + 1):
         rates.rate(run(0, number=number))
     now[0] = 10.0
     assert rates.rate(run(100, number=1)) == 10.0

@@ -316,8 +316,8 @@ def test_a_service_writes_while_a_laboratory_is_loaded(tmp_path: Path) -> None:
             connection.close()
         turns = [client for client, _ in itertools.groupby(who)]
         assert turns.count("adt-engine") >= 3
-        # More than by their number alone: 200 at a time, and the Organization.
-        assert who.count("adt-engine") > 4
+        # 600 resources, at most 200 at a time, and the Organization; more where a commit takes longer than its time.
+        assert who.count("adt-engine") >= 4
         assert len(show(tmp_path, "lab-1")) == 300
 
 
