@@ -93,7 +93,7 @@ def writing(pair: Pair, clients: int = 3) -> Iterator[list[Writer]]:
             thread.join(60)
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until something holds; AssertionError where it does not in time."""
     until = time.monotonic() + seconds
     while not what():

@@ -22,6 +22,11 @@ from tests.ops.web.test_browser import PAGES, TOO_WIDE, VIOLATIONS
 MOST_TABS: Final = 120
 DESK: Final = {"viewport": {"width": 1440, "height": 900}}
 TELEPHONE: Final = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+# What reaches beyond the window, so that a failure names it.
+BEYOND: Final = """
+[...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > innerWidth + 1)
+  .map(one => `${one.tagName}.${one.className} ${one.textContent.trim().slice(0, 60)}`).slice(0, 6)
+"""
 NO_SCRIPTS: Final = {"java_script_enabled": False, **DESK}
 
 pytestmark = pytest.mark.skipif(
@@ -207,7 +212,7 @@ async def _check(page: Page, where: str, width: int) -> None:
     """Nothing is a fault to axe, refused by the policy, or wider than its room."""
     found = (await Axe().run(page)).response["violations"]
     assert [(where, one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width, where
+    assert await page.evaluate("document.documentElement.scrollWidth") <= width, (where, await page.evaluate(BEYOND))
     assert await page.evaluate(TOO_WIDE) == [], where
     assert await page.evaluate("window.violations") == [], where
 
