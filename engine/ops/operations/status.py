@@ -14,8 +14,9 @@ from engine.ops.operations.messages import CountMessages
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.counts import Counts
-from engine.ops.views.incident import GRAVITY, Severity, destination_sentence
+from engine.ops.views.incident import GRAVITY, Severity, destination_sentence, destination_words
 from engine.ops.views.reasons import reason_of
+from engine.ops.views.wording import number
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.engine import Engine
 
@@ -161,9 +162,9 @@ def _incidents(
 ) -> Iterator[Incident]:
     silent = {destination.destination: destination for destination in destinations if destination.state != "ready"}
     for name, destination in silent.items():
-        code, detail = _cause(destination)
+        code = destination.reason
         yield Incident(
-            sentence=destination_sentence(name, destination.state, code, detail),
+            sentence=destination_sentence(name, destination.state, code, destination.detail),
             severity=Severity.URGENT,
             since=destination.since,
             code=code,
@@ -190,11 +191,6 @@ def _incidents(
             )
 
 
-def _cause(destination: DestinationView) -> tuple[str, str]:
-    """Return why a destination takes nothing, and the code behind a hold storm."""
-    return destination.reason, destination.detail if destination.state == "paused" else ""
-
-
 def _closed(channel: str) -> Incident:
     return Incident(
         sentence=f"{channel} does not listen.",
@@ -217,7 +213,7 @@ def _senders(channels: Sequence[ChannelView], alerts: Iterable[AlertView]) -> St
         place="senders",
         name="Senders",
         health=_health(here, Health.GOOD if connections else Health.OFF),
-        state=f"{_number(connections)} connected",
+        state=f"{number(connections)} connected",
         lines=tuple(filter(None, (without,))),
         alerts=here,
     )
@@ -229,8 +225,8 @@ def _channels(channels: Sequence[ChannelView], counts: Counts, alerts: Iterable[
     stopped = [channel.channel for channel in channels if channel.state == "stopped"]
     received = sum(one["received"] for one in counts.received.values())
     refused = sum(one["refused"] for one in counts.received.values())
-    lines = [f"{_number(received)} in the last hour"]
-    lines += [f"{_number(refused)} refused"] if refused else []
+    lines = [f"{number(received)} in the last hour"]
+    lines += [f"{number(refused)} refused"] if refused else []
     lines += [f"not listening: {', '.join(closed)}"] if closed else []
     lines += [f"stopped: {', '.join(stopped)}"] if stopped else []
     listening = len(channels) - len(closed) - len(stopped)
@@ -252,8 +248,8 @@ def _waiting(counts: Counts, alerts: Iterable[AlertView]) -> Stage:
         place="waiting",
         name="Waiting",
         health=_health(here, Health.WARN if held else Health.GOOD),
-        state=f"{_number(waiting)} waiting",
-        lines=(f"{_number(held)} held",) if held else (),
+        state=f"{number(waiting)} waiting",
+        lines=(f"{number(held)} held",) if held else (),
         alerts=here,
     )
 
@@ -262,13 +258,15 @@ def _destination(one: DestinationView, alerts: Iterable[AlertView]) -> Stage:
     here = tuple(alert for alert in alerts if alert.subject == one.destination and alert.kind not in STAGES["waiting"])
     down = next((alert.sentence for alert in here if alert.kind == AlertKind.DESTINATION_DOWN), "")
     well = one.state == "ready" and not down
-    sentence = down if one.state == "ready" else destination_sentence(one.destination, one.state, *_cause(one))
+    words = destination_words(one.state, one.reason, one.detail)
+    if one.state == "ready":
+        words = down.removeprefix(f"{one.destination} ").removesuffix(".") or "ready"
     return Stage(
         place="destination",
         name=one.destination,
         health=_health(here, Health.GOOD) if well else Health.BAD,
-        state="ready" if well else sentence.removeprefix(f"{one.destination} ").removesuffix("."),
-        lines=(f"{_number(one.waiting)} waiting",) if one.waiting else (),
+        state=words,
+        lines=(f"{number(one.waiting)} waiting",) if one.waiting else (),
         alerts=here,
         destination=one,
     )
@@ -284,10 +282,6 @@ def _health(alerts: Sequence[AlertView], otherwise: Health) -> Health:
     if Severity.URGENT in found:
         return Health.BAD
     return Health.WARN if Severity.TO_DECIDE in found else otherwise
-
-
-def _number(value: int) -> str:
-    return f"{value:,}".replace(",", "\u202f")
 
 
 STATUS: Final = (ShowStatus,)

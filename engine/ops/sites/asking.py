@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from engine.config.sites import SiteSettings
 from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.errors import AdtEngineError, DeliveryError
+from engine.ops.operations.addresses import ROOT, TABLE
 from engine.ops.operations.alerts import AlertView, ListAlerts
 from engine.ops.operations.channels import ChannelView, ListChannels
 from engine.ops.operations.destinations import DestinationView, ListDestinations
@@ -23,7 +24,6 @@ from engine.ops.operations.operation import AnyOperation
 from engine.ops.views.answer import Answer
 from engine.ops.views.counts import Counts
 from engine.ops.views.incident import CAUSES, SILENT, Severity, sentence_of
-from engine.ops.web.api.openapi import ROOT, TABLE
 
 MOST_BYTES: Final = 2 * 1024 * 1024
 MOST_ALERTS: Final = 1_000

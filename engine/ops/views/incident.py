@@ -66,7 +66,12 @@ def cause_in_words(code: str) -> str:
 
 
 def destination_sentence(name: str, state: str, reason: str, detail: str = "") -> str:
-    """Return what a destination that takes nothing does, and why: `cdis does not answer: connection refused.`
+    """Return what a destination does that takes nothing, and why: `cdis does not answer: connection refused.`"""
+    return f"{name} {destination_words(state, reason, detail)}."
+
+
+def destination_words(state: str, reason: str, detail: str = "") -> str:
+    """Return the same without its name: `does not answer: connection refused`.
 
     `detail`: of a hold storm the code that held; of another pause nothing is said of it.
     """
@@ -74,7 +79,7 @@ def destination_sentence(name: str, state: str, reason: str, detail: str = "") -
     cause = cause_in_words(reason)
     if reason == PauseReason.HOLD_STORM and detail:
         cause = f"{cause} ({detail})"
-    return f"{name} {does}: {cause}." if cause else f"{name} {does}."
+    return f"{does}: {cause}" if cause else does
 
 
 def sentence_of(kind: str, subject: str, detail: str) -> str:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from engine.ops.views.answer import Answer
-from engine.ops.views.incident import destination_sentence
+from engine.ops.views.incident import destination_words
 from engine.ops.views.reasons import reason_of
 
 OF_VISITS: Final = "visit-"
@@ -129,10 +129,9 @@ def _waiting(facts: PatientFacts) -> str:
     place = next(stuck, None)
     if place is None:
         return ""
-    sentence = f"{place.destination} is in no file any more"
-    if place.state != "removed":
-        sentence = destination_sentence(place.destination, place.state, place.reason or place.retry).removesuffix(".")
-    return f"Waiting: {sentence}, {_messages(place.under_way)}{_since(facts, place.oldest_at)}"
+    is_gone = place.state == "removed"
+    does = "is in no file any more" if is_gone else destination_words(place.state, place.reason or place.retry)
+    return f"Waiting: {place.destination} {does}, {_messages(place.under_way)}{_since(facts, place.oldest_at)}"
 
 
 def _refused(facts: PatientFacts) -> str:

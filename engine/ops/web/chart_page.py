@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from engine.journal.state.tally import OTHERS
 from engine.journal.state.uptime import STOPPED
 from engine.ops.views.charting import QUANTILES, ChartOutage, Charts, Measures
+from engine.ops.views.wording import moment_of, span
 from engine.ops.web.charts import LineChart, Shade, TimeAxis, chart, duration_chart, per_minute, short
-from engine.ops.web.wording import moment_of, span
 
 # What an outage is called, by its kind.
 OUTAGES: Final[Mapping[str, str]] = {

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from engine.ops.web.wording import NOTHING
+from engine.ops.views.wording import NOTHING
 
 WIDTH: Final = 600
 HEIGHT: Final = 120

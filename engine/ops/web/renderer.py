@@ -11,10 +11,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from engine import __version__
+from engine.ops.views import wording
 from engine.ops.views.incident import Severity
 from engine.ops.views.phrases import note_phrase, phrase
 from engine.ops.views.reasons import reason_of
-from engine.ops.web import wording
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 ASSETS: Final = Path(__file__).with_name("assets")

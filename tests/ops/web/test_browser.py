@@ -76,6 +76,15 @@ class Window:
         await self.page.get_by_role("button", name="Log in").click()
         await self.page.wait_for_url("**/overview")
 
+    async def log_in_by_keyboard(self, name: str) -> None:
+        """Log in at the first page without a mouse: the name has the focus."""
+        await self.open("/")
+        await self.page.keyboard.type(name)
+        await self.page.keyboard.press("Tab")
+        await self.page.keyboard.type(PASSWORD)
+        await self.page.keyboard.press("Enter")
+        await self.page.wait_for_url("**/overview")
+
     async def check(self) -> None:
         """Fail where anything went wrong that an operator may not have seen."""
         violations = await self.page.evaluate("window.violations")
@@ -148,12 +157,7 @@ async def test_the_keyboard_is_enough(browser: Browser, site: Site) -> None:
     """Log in, skip the menu, reach a message and open it, without a mouse; where the focus is can be seen."""
     window = await _window(browser, site)
     page = window.page
-    await window.open("/")
-    await page.keyboard.type("operator")
-    await page.keyboard.press("Tab")
-    await page.keyboard.type(PASSWORD)
-    await page.keyboard.press("Enter")
-    await page.wait_for_url("**/overview")
+    await window.log_in_by_keyboard("operator")
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     await page.keyboard.press("Enter")

@@ -9,7 +9,6 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from engine.ops.sender.line import send_messages
 from tests.chromium import CHROMIUM
 from tests.ops.web.conftest import Site, message
-from tests.ops.web.person import PASSWORD
 from tests.ops.web.story import HELD, HELD_TOO, night
 from tests.ops.web.test_browser import TOO_WIDE, VIOLATIONS, Window
 
@@ -53,12 +52,7 @@ async def test_three_rows_are_retried_by_keyboard_alone(browser: Browser, site: 
     """Tick three, see in a dry run that they would be held again, go on all the same, and see that they were."""
     window = await opened(browser, site)
     page = window.page
-    await window.open("/")
-    await page.keyboard.type("operator")
-    await page.keyboard.press("Tab")
-    await page.keyboard.type(PASSWORD)
-    await page.keyboard.press("Enter")
-    await page.wait_for_url("**/overview")
+    await window.log_in_by_keyboard("operator")
     await window.open("/messages?state=failed")
     for entry in (LAST, HELD_TOO, HELD):
         await tab_to(page, "checkbox", f"Entry {entry}")

@@ -7,8 +7,9 @@ from starlette.responses import Response
 
 from engine.errors import StartError
 from engine.ops.access.actor import Permission
+from engine.ops.operations.addresses import TABLE
 from engine.ops.operations.table import ALL
-from engine.ops.web.api.openapi import TABLE, described, endpoints
+from engine.ops.web.api.openapi import described, endpoints
 from engine.ops.web.route import Authentication, Free, Route, checked
 from engine.ops.web.server import ROUTES
 

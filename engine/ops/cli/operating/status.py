@@ -13,13 +13,13 @@ from rich.live import Live
 from rich.text import Text
 
 from engine.ops.operations.channels import ChannelView, ListChannels
-from engine.ops.operations.destinations import DestinationView, ListDestinations
+from engine.ops.operations.destinations import DestinationView
 from engine.ops.operations.messages import ShowThroughput
 from engine.ops.operations.status import Health, Incident, ShowStatus, Stage, Status
 from engine.ops.terminal.command import ask_if_running
 from engine.ops.views.counts import Throughput
-from engine.ops.views.incident import Severity, destination_sentence
-from engine.ops.web.wording import moment_of, span
+from engine.ops.views.incident import Severity, destination_words
+from engine.ops.views.wording import moment_of, span
 from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table, utc
 
@@ -134,7 +134,7 @@ def _top(data: Path) -> Parts:
     if found is None:
         return _shown(None, data)
     channels = ask_if_running(data, ListChannels()) or []
-    destinations = ask_if_running(data, ListDestinations()) or []
+    destinations = (stage.destination for stage in found.stages if stage.destination is not None)
     passed = ask_if_running(data, ShowThroughput.parse({"since": "5m"}))
     head = cell(found.sentence, STYLES[found.severity] if found.severity else POSITIVE)
     if passed is None:
@@ -186,9 +186,7 @@ def state_of(destination: DestinationView) -> RenderableType:
     """Return a destination's state in words: `does not answer: connection refused, next try in 8 s`."""
     if destination.state == "ready":
         return cell("ready", POSITIVE)
-    detail = destination.detail if destination.state == "paused" else ""
-    sentence = destination_sentence(destination.destination, destination.state, destination.reason, detail)
-    words = sentence.removeprefix(f"{destination.destination} ").removesuffix(".")
+    words = destination_words(destination.state, destination.reason, destination.detail)
     return cell(", ".join(filter(None, (words, next_try(destination)))), NEGATIVE)
 
 

@@ -1,7 +1,7 @@
 """Where the API offers each operation, and its description (OpenAPI 3.1), made of the operations themselves."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -12,10 +12,10 @@ from pydantic_core.core_schema import WithDefaultSchema
 from engine import __version__
 from engine.ops.access.actor import may
 from engine.ops.access.administration import OF_TOKENS
+from engine.ops.operations.addresses import ROOT, TABLE
 from engine.ops.operations.operation import AnyOperation
 from engine.ops.views.answer import Answer
 
-ROOT: Final = "/api/v1"
 _NAMED: Final = re.compile(r"{(\w+)}")
 
 
@@ -36,55 +36,6 @@ class Endpoint:
     def others(self) -> tuple[str, ...]:
         """The fields that it does not name."""
         return tuple(name for name in self.operation.names() if name not in self.in_path)
-
-
-# Reads stand at addresses of their own; what names a patient is asked for in a body, never in an address.
-TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
-    "messages.list": ("GET", "/messages"),
-    "messages.search": ("POST", "/messages/search"),
-    "messages.counts": ("GET", "/messages/counts"),
-    "messages.throughput": ("GET", "/messages/throughput"),
-    "charts.show": ("GET", "/charts"),
-    "messages.show": ("GET", "/messages/{entry}"),
-    "messages.raw": ("GET", "/messages/{entry}/raw"),
-    "messages.facts": ("GET", "/messages/{entry}/facts"),
-    "messages.explain": ("GET", "/messages/{entry}/explain"),
-    "messages.named": ("POST", "/messages/named"),
-    "messages.span": ("GET", "/messages/span"),
-    "patients.find": ("POST", "/patients/find"),
-    "patients.search": ("POST", "/patients/search"),
-    "patients.show": ("GET", "/messages/{entry}/patient"),
-    "duplicates.list": ("GET", "/duplicates"),
-    "duplicates.count": ("GET", "/duplicates/count"),
-    "duplicates.show": ("GET", "/duplicates/{entry}"),
-    "duplicates.decide": ("POST", "/duplicates/{entry}/decide"),
-    "messages.matches": ("GET", "/messages/{entry}/matches"),
-    "messages.replay": ("POST", "/messages/{entry}/replay"),
-    "messages.release": ("POST", "/messages/{entry}/release"),
-    "messages.retry": ("POST", "/messages/{entry}/retry"),
-    "messages.discard": ("POST", "/messages/{entry}/discard"),
-    "messages.rehearse": ("POST", "/messages/{entry}/rehearse"),
-    "messages.edit": ("POST", "/messages/{entry}/edit"),
-    "messages.resolve": ("POST", "/messages/{entry}/resolve"),
-    "lanes.list": ("GET", "/lanes"),
-    "lanes.show": ("GET", "/lanes/{entry}"),
-    "replays.list": ("GET", "/replays"),
-    "replays.progress": ("GET", "/replays/{run}"),
-    "replays.pause": ("POST", "/replays/{run}/pause"),
-    "replays.stop": ("POST", "/replays/{run}/stop"),
-    "replays.resume": ("POST", "/replays/{run}/resume"),
-    "channels.list": ("GET", "/channels"),
-    "destinations.list": ("GET", "/destinations"),
-    "codes.unmapped": ("GET", "/codes/unmapped"),
-    "mappings.files": ("GET", "/mappings/files"),
-    "mappings.file": ("GET", "/mappings/file"),
-    "alerts.list": ("GET", "/alerts"),
-    "status.show": ("GET", "/status"),
-    "reasons": ("GET", "/reasons"),
-    "stats": ("GET", "/stats"),
-    "alive": ("GET", "/alive"),
-    "metrics": ("GET", "/metrics"),
-}
 
 
 def endpoints(operations: Iterable[AnyOperation]) -> Iterator[Endpoint]:

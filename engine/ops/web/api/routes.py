@@ -8,8 +8,9 @@ from typing import Final
 import orjson
 from starlette.responses import Response
 
+from engine.ops.operations.addresses import ROOT
 from engine.ops.operations.operation import AnyOperation
-from engine.ops.web.api.openapi import ROOT, Endpoint, described, endpoints
+from engine.ops.web.api.openapi import Endpoint, described, endpoints
 from engine.ops.web.body import read_json
 from engine.ops.web.call import WebCall, numbered
 from engine.ops.web.refusal import RefusedRequestError

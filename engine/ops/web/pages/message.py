@@ -26,10 +26,10 @@ from engine.ops.operations.messages import ShowFacts, ShowMessage
 from engine.ops.views.entry import Element, EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView
+from engine.ops.views.wording import pretty
 from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
-from engine.ops.web.wording import pretty
 from engine.pipeline.repair.choosing import CHOICES
 
 

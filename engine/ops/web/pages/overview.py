@@ -15,13 +15,13 @@ from engine.ops.operations.messages import ShowCharts
 from engine.ops.operations.status import ShowStatus
 from engine.ops.views.charting import SPANS
 from engine.ops.views.incident import GRAVITY, Severity
+from engine.ops.views.wording import span
 from engine.ops.web.call import WebCall, form, go, names_of
 from engine.ops.web.chart_page import ChartPage, volumes
 from engine.ops.web.pages.login import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
-from engine.ops.web.wording import span
 
 
 async def _counts(call: WebCall) -> Response:

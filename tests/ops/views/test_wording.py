@@ -2,8 +2,8 @@
 
 import pytest
 
+from engine.ops.views.wording import milliseconds, moment, number, pretty, span, visible, visible_lines
 from engine.ops.web.renderer import Renderer
-from engine.ops.web.wording import milliseconds, moment, number, pretty, span, visible, visible_lines
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""The addresses of operations in the HTTP API: the pages serve them, and the page of several sites asks them."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+ROOT: Final = "/api/v1"
+# Reads stand at addresses of their own; what names a patient is asked for in a body, never in an address.
+TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
+    "messages.list": ("GET", "/messages"),
+    "messages.search": ("POST", "/messages/search"),
+    "messages.counts": ("GET", "/messages/counts"),
+    "messages.throughput": ("GET", "/messages/throughput"),
+    "charts.show": ("GET", "/charts"),
+    "messages.show": ("GET", "/messages/{entry}"),
+    "messages.raw": ("GET", "/messages/{entry}/raw"),
+    "messages.facts": ("GET", "/messages/{entry}/facts"),
+    "messages.explain": ("GET", "/messages/{entry}/explain"),
+    "messages.named": ("POST", "/messages/named"),
+    "messages.span": ("GET", "/messages/span"),
+    "patients.find": ("POST", "/patients/find"),
+    "patients.search": ("POST", "/patients/search"),
+    "patients.show": ("GET", "/messages/{entry}/patient"),
+    "duplicates.list": ("GET", "/duplicates"),
+    "duplicates.count": ("GET", "/duplicates/count"),
+    "duplicates.show": ("GET", "/duplicates/{entry}"),
+    "duplicates.decide": ("POST", "/duplicates/{entry}/decide"),
+    "messages.matches": ("GET", "/messages/{entry}/matches"),
+    "messages.replay": ("POST", "/messages/{entry}/replay"),
+    "messages.release": ("POST", "/messages/{entry}/release"),
+    "messages.retry": ("POST", "/messages/{entry}/retry"),
+    "messages.discard": ("POST", "/messages/{entry}/discard"),
+    "messages.rehearse": ("POST", "/messages/{entry}/rehearse"),
+    "messages.edit": ("POST", "/messages/{entry}/edit"),
+    "messages.resolve": ("POST", "/messages/{entry}/resolve"),
+    "lanes.list": ("GET", "/lanes"),
+    "lanes.show": ("GET", "/lanes/{entry}"),
+    "replays.list": ("GET", "/replays"),
+    "replays.progress": ("GET", "/replays/{run}"),
+    "replays.pause": ("POST", "/replays/{run}/pause"),
+    "replays.stop": ("POST", "/replays/{run}/stop"),
+    "replays.resume": ("POST", "/replays/{run}/resume"),
+    "channels.list": ("GET", "/channels"),
+    "destinations.list": ("GET", "/destinations"),
+    "codes.unmapped": ("GET", "/codes/unmapped"),
+    "mappings.files": ("GET", "/mappings/files"),
+    "mappings.file": ("GET", "/mappings/file"),
+    "alerts.list": ("GET", "/alerts"),
+    "status.show": ("GET", "/status"),
+    "reasons": ("GET", "/reasons"),
+    "stats": ("GET", "/stats"),
+    "alive": ("GET", "/alive"),
+    "metrics": ("GET", "/metrics"),
+}
