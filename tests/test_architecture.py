@@ -17,7 +17,7 @@ FLOORS = {
     "clock": 1,
     "errors": 1,
     "fault": 1,
-    "garbage": 1,
+    "interpreter": 1,
     **dict.fromkeys(VOCABULARY, 2),
     "http": 2,
     "database": 2,
@@ -180,7 +180,7 @@ def test_the_service_only_imports_down() -> None:
 
 
 def test_the_ground_floor_imports_nothing_of_ours() -> None:
-    """errors.py, fault.py, clock.py and garbage.py stand on nothing but the standard library."""
+    """errors.py, fault.py, clock.py and interpreter.py stand on nothing but the standard library."""
     assert [module.path for module in house() if FLOORS.get(module.room) == 1 and ours(module)] == []
 
 
@@ -205,7 +205,7 @@ def test_the_neighbour_is_reached_over_http_only() -> None:
     Nothing imports it: `__main__` names the module of its commands, which is read when one is called.
     """
     reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
-    below = {*VOCABULARY, "clock", "errors", "fault", "garbage", "http", "mllp", "database", "security"}
+    below = {*VOCABULARY, "clock", "errors", "fault", "http", "interpreter", "mllp", "database", "security"}
     assert reached <= {*below, "terminal"}
     assert {
         module.path.split("/")[2]

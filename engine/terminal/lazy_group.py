@@ -11,7 +11,7 @@ import typer
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperCommand, TyperGroup
 
-from engine import garbage
+from engine import interpreter
 
 LINE_END: Final = re.compile(r"(?<!\n)\n(?!\n) *")
 
@@ -91,7 +91,7 @@ class LazyGroup(TyperGroup):
 def load(place: str) -> Any:
     """Return what `module:name` names."""
     module, _, name = place.partition(":")
-    with garbage.loading():
+    with interpreter.loading():
         return getattr(import_module(module), name)
 
 

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from engine import garbage
+from engine import interpreter
 from engine.config.service import Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.app.application import create_app
@@ -103,7 +103,7 @@ async def imports(folder: Path, facts: int, standing: int) -> dict[str, Json]:
 
     try:
         await take(await person("warm"), document("Warm Clinic", "w", 60))
-        garbage.settle()  # as the service does at its start
+        interpreter.settle()  # as the service does at its start
         who = await person("empty")
         large = await person("large")
         if standing:

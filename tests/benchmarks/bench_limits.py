@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from engine.config.listener_settings import Limits
 from engine.config.settings import shipped
 from engine.errors import MappingError
-from engine.garbage import COLLECT_AFTER
 from engine.hl7.message import parse
+from engine.interpreter import COLLECT_AFTER
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.cost import Costs
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load

@@ -13,7 +13,7 @@ from typing import Final
 import uvicorn
 import uvloop
 
-from engine import fault, garbage
+from engine import fault, interpreter
 from engine.config.network import is_loopback
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import ConfigurationError, StartError
@@ -225,7 +225,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload)
-    garbage.settle()
+    interpreter.settle()
     loop.call_soon(announce)
     await serve_with_jobs(serving, app, listening)
 

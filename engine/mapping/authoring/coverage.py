@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 from engine.config.channel import Channel
 from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
-from engine.hl7.segment import MessageEncoding
 from engine.mapping.authoring.evidence import Evidence, element_names, element_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.survey import Survey, name_of
@@ -70,11 +69,7 @@ class Coverage:
 
     def add(self, message: Message) -> dict[str, Any]:
         """Map one message, note its reads, look-ups and elements, and return its outcome."""
-        self._trace.roots.clear()
-        self._trace.seen.clear()
-        message.dialect = MessageEncoding(
-            message.delimiters, message.charset
-        )  # of its own: the cache of others is not used
+        self._trace.begin(message)
         result = outcome(self._mapping, message)
         self.messages += 1
         self.outcomes[message.trigger, result["action"], result["rule"]] += 1

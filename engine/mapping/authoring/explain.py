@@ -163,7 +163,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class WatchedMapping:
-    """A watched mapping, for one message only, because it caches its results."""
+    """A watched mapping, which explains one message after the other."""
 
     source: MappingSource
     mapping: Mapping
@@ -174,7 +174,6 @@ def watch(source: MappingSource, channel: Channel, file: AuthoredFile | None = N
     """Compile a mapping for a channel of a file, to be watched; ConfigurationError holds every problem."""
     trace = Trace()
     mapping = compile_mapping(source, channel, partial(TracingCompiler, trace), file)
-    trace.roots.clear()
     return WatchedMapping(source, mapping, trace)
 
 
@@ -186,6 +185,7 @@ def explain(source: MappingSource, channel: Channel, message: Message, file: Aut
 def explained_by(watched: WatchedMapping, message: Message) -> Explanation:
     """Return the explanation of a message by a watched mapping."""
     source, mapping, trace = watched.source, watched.mapping, watched.trace
+    trace.begin(message)
     made = outcome(mapping, message)
     file_, line = decided(source.documents.events, message, made.get("filter"))
     walk = TraceWalk(source)

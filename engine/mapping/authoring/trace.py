@@ -1,13 +1,15 @@
 """Tracing of a mapping: the same compiler, whose steps note their input and result.
 
-The steps are the engine's own, wrapped, so that the outcome is the same. A traced mapping caches its results, so one is
-compiled for each message.
+The steps are the engine's own, wrapped, so that the outcome is the same. What they cache is not used: each message has
+a dialect of its own.
 """
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.hl7.message import Message
+from engine.hl7.segment import MessageEncoding
 from engine.mapping.authoring.traced import (
     AppliedFunction,
     ReadValue,
@@ -49,7 +51,8 @@ from engine.mapping.language.template import Compiler
 class Trace:
     """The trace of a mapping: every rule and path in it, and, once it has run, the record of each step.
 
-    `conditions`: the checked ones outside of elements, of filters, resources and status moves.
+    `conditions`: the checked ones outside of elements, of filters, resources and status moves. `seen`: the look-ups of
+    a function by what it was given, of all messages: it caches what it made.
     """
 
     roots: list[TracedStep] = field(default_factory=list)
@@ -59,6 +62,12 @@ class Trace:
     eaches: list[TracedEach] = field(default_factory=list)
     stack: list[TracedStep] = field(default_factory=list)
     seen: dict[Hashable, list[TracedLookUp]] = field(default_factory=dict)
+
+    def begin(self, message: Message) -> None:
+        """Forget the message before, and make the steps read this one anew instead of from their caches."""
+        for noted in (self.roots, self.conditions, self.stack):
+            noted.clear()
+        message.dialect = MessageEncoding(message.delimiters, message.charset)
 
     def watch(
         self, step: Step, kind: StepKind, scope: Scope, source: str = "", rule: Alternative | None = None

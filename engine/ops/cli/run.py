@@ -13,7 +13,7 @@ from typing import Final
 import typer
 import uvloop
 
-from engine import garbage, telemetry
+from engine import interpreter, telemetry
 from engine.clock import now
 from engine.database.sqlite import SqliteError
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
@@ -116,13 +116,13 @@ async def _serve(
     files: Files, where: PagesListener, listening: socket.socket, stop: asyncio.Event, accept_new_key: bool
 ) -> int:
     loop = asyncio.get_running_loop()
-    with garbage.loading():
+    with interpreter.loading():
         engine = await Engine.start(files)
         trail = await _trail(engine, accept_new=accept_new_key)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
         surfaces = await asyncio.to_thread(_surfaces)
-    garbage.settle()
+    interpreter.settle()
     async with surfaces(engine, trail, where, listening):
         await _note_insecure(engine, trail)
         await _note_put_back(engine, trail)

@@ -1,14 +1,35 @@
-"""The operation that explains why an entry's message is mapped as it is."""
+"""The operation that explains why an entry's message is mapped as it is.
+
+It asks the process of the playground: a mapping is compiled for each explanation, and that would keep the interpreter
+from the messages that arrive.
+"""
 
 import asyncio
+import contextlib
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
+from engine.errors import AdtEngineError, UsageError
+from engine.journal.read.reading import Reader
+from engine.journal.read.views import EntryView
+from engine.mapping.files.overlay import FIELD
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import EntryNumber, Word
 from engine.ops.operations.operation import Operation
 from engine.ops.views.entry import Explained
 from engine.pipeline.engine import Engine
+
+
+def check_parts(element: str, field: str) -> None:
+    """UsageError where both an element and a field are named, or what is no field."""
+    if element and field:
+        raise UsageError("give --element or --field, not both")
+    if field and not FIELD.fullmatch(field):
+        raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
 
 
 class ExplainMessage(Operation[Explained]):
@@ -23,9 +44,38 @@ class ExplainMessage(Operation[Explained]):
 
     async def run(self, engine: Engine, _actor: Actor) -> Explained:
         """Return the explanation; UsageError where the entry's channel is gone."""
-        from engine.ops.views.explaining import explained_entry  # noqa: PLC0415 - rare, and slow to import
-
-        channels = {name: feed.channel for name, feed in engine.feeds.items()}
-        return await asyncio.to_thread(
-            explained_entry, engine.files, channels, self.entry, element=self.element, field=self.field
+        check_parts(self.element, self.field)
+        view = await asyncio.to_thread(_shown, engine.files.data, self.entry)
+        message = b64encode(view.raw).decode()
+        parts = {"message": message, "event": view.row.event, "element": self.element, "field": self.field}
+        if view.row.channel not in engine.feeds:
+            raise UsageError(
+                f"entry {self.entry} came on the channel {view.row.channel}, which is no longer configured"
+            )
+        return Explained.model_validate(
+            {"entry": self.entry, **await _worked(engine, "explain", view.row.channel, parts)}
         )
+
+
+async def prepare(engine: Engine, channel: str) -> None:
+    """Have the process started and a channel's mapping compiled, as an explanation is likely to be asked for next.
+
+    What goes wrong is left for that to say.
+    """
+    if engine.worker.pid is None and channel in engine.feeds:
+        with contextlib.suppress(AdtEngineError):
+            await _worked(engine, "prepare", channel, {})
+
+
+async def _worked(engine: Engine, do: str, channel: str, parts: Mapping[str, str]) -> Any:
+    from engine.ops.operations.playground import TRY_SECONDS, worked  # noqa: PLC0415 - rare, and slow to import
+    from engine.ops.playground.site import asked_of  # noqa: PLC0415 - as above
+
+    asked = asked_of(engine.files.mappings, engine.feeds[channel].channel, {})
+    where = {"channels": str(engine.files.channels.resolve()), "name": channel}
+    return await worked(engine, {"do": do, **asked, **where, **parts}, TRY_SECONDS)
+
+
+def _shown(data: Path, entry: int) -> EntryView:
+    with Reader(data) as reader:
+        return reader.show(entry)

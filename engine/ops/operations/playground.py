@@ -4,6 +4,7 @@ Edits and messages are worked on in a process of their own and kept nowhere.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import Field
@@ -27,6 +28,19 @@ TRY_SECONDS: Final = 20.0
 LONG_SECONDS: Final = 50.0
 MOST_COMPARED: Final = 1_000
 MOST_CHARACTERS: Final = 262_144
+
+
+async def worked(engine: Engine, question: Mapping[str, object], seconds: float) -> Any:
+    """Return what the process makes of a question.
+
+    UsageError for what it refuses, WorkerError where it cannot answer.
+    """
+    found = await engine.worker.ask(MODULE, question, seconds)
+    if "refused" in found:
+        raise UsageError(found["refused"])
+    if "failed" in found:
+        raise WorkerError(f"the try failed in the engine's own code: {found['failed']}")
+    return found["made"]
 
 
 class ListMappingFiles(Operation[list[MappingFile]]):
@@ -77,12 +91,7 @@ class OnChannel(Request):
         checked_names(self.edited)
         channel = self.on(engine)
         question = {"do": do, **asked_of(engine.files.mappings, channel, self.edited), **more}
-        found: Any = await engine.worker.ask(MODULE, question, seconds)
-        if "refused" in found:
-            raise UsageError(found["refused"])
-        if "failed" in found:
-            raise WorkerError(f"the try failed in the engine's own code: {found['failed']}")
-        return answer.model_validate(found["made"])
+        return answer.model_validate(await worked(engine, question, seconds))
 
 
 class TryMapping(OnChannel, Operation[Tried]):

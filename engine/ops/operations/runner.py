@@ -7,6 +7,7 @@ from typing import TypeVar
 from engine import fault
 from engine.clock import now
 from engine.errors import AdtEngineError, ForbiddenOperationError, UnconfirmedOperationError, UsageError
+from engine.interpreter import SHORT_TURNS
 from engine.journal.access.audit import AuditOutcome
 from engine.journal.read.patients import lanes_of
 from engine.ops.access.actor import Actor, Permission, may
@@ -81,6 +82,12 @@ class Operations:
         except ForbiddenOperationError as error:
             await self._trail.refuse(actor, operation.name, given, operation.marks(), error)
             raise
+        with SHORT_TURNS.taken():
+            return await self._admitted(operation, actor, given, written=written)
+
+    async def _admitted(
+        self, operation: type[Operation[A]], actor: Actor, given: Mapping[str, object], *, written: bool
+    ) -> A:
         if operation.permission not in AUDITED:
             return await operation.parse(given, written=written).run(self._engine, actor)
         if operation.lists and actor.login:

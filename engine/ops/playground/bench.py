@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.channel import Channel
+from engine.config.channels import file_of
 from engine.config.source import AuthoredFile
-from engine.errors import ConfigurationError, Problem
+from engine.errors import Problem
 from engine.fhir.json import JsonObject
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import WatchedMapping, watch
@@ -14,18 +15,25 @@ from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.document import Edited
 from engine.ops.playground.site import MappingSite
 
-# Replaces the file of the channel that is asked about: its filters come with the question.
+# In place of the file of the channel that is asked about, where its filters come with the question.
 CHANNEL_FILE: Final = AuthoredFile("channel", {}, {})
+
+# Values whose look-ups a watched mapping remembers, before another one takes its place.
+MOST_SEEN: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """What is asked on which channel: the site's files with edits in place of some, the mapping, the channel's part."""
+    """What is asked on which channel: the site's files with edits in place of some, the mapping, the channel's part.
+
+    `file`: the channel's, with its filters.
+    """
 
     site: MappingSite
     edited: Edited
     mapping: str
     channel: Channel
+    file: AuthoredFile
     key: str
 
     @classmethod
@@ -34,51 +42,38 @@ class BenchRequest:
         site = MappingSite.of(Path(asked["folder"]) if asked["folder"] else None)
         edited = site.edited(asked["edited"])
         channel = channel_of(asked["channel"])
-        key = repr((site, sorted(edited.items()), asked["mapping"], channel))
-        return cls(site, edited, asked["mapping"], channel, key)
+        file = file_of(Path(asked["channels"]), asked["name"]) if channel.filters and "channels" in asked else None
+        key = repr((site, sorted(edited.items()), asked["mapping"], channel, file))
+        return cls(site, edited, asked["mapping"], channel, file or CHANNEL_FILE, key)
 
 
 @dataclass(slots=True)
 class Bench:
-    """Keeps what was read last, and one mapping compiled in advance, as each watches a single message."""
+    """Keeps the mapping that was asked about last, read and compiled."""
 
     _key: tuple[object, ...] = ()
     _source: MappingSource | None = None
-    _question: BenchRequest | None = None
-    _spare: WatchedMapping | None = None
+    _watched: WatchedMapping | None = None
 
     def source(self, question: BenchRequest) -> MappingSource:
         """Return the mapping of a question, read again once a file of it was written."""
         key = (question.key, question.site.marks())
         if key != self._key or self._source is None:
+            self.forget()
             self._source = read(question.site.folders, question.mapping, question.edited)
-            self._key, self._question, self._spare = key, question, None
+            self._key = key
         return self._source
 
-    def check(self, question: BenchRequest) -> MappingSource:
-        """Return the mapping of a question, checked as a whole; what is compiled for that serves the next message."""
-        source = self.source(question)
-        if self._spare is None:
-            self._spare = watch(source, question.channel, CHANNEL_FILE)
-        return source
-
     def watched(self, question: BenchRequest) -> WatchedMapping:
-        """Return a mapping to be watched with one message."""
+        """Return the mapping of a question, to be watched; ConfigurationError holds every problem of its files."""
         source = self.source(question)
-        spare, self._spare = self._spare, None
-        return spare or watch(source, question.channel, CHANNEL_FILE)
-
-    def prepare(self) -> None:
-        """Compile the mapping of the last question once more, for the next message."""
-        if self._spare is None and self._source is not None and self._question is not None:
-            try:
-                self._spare = watch(self._source, self._question.channel, CHANNEL_FILE)
-            except ConfigurationError:
-                self._source = None
+        if self._watched is None or len(self._watched.trace.seen) > MOST_SEEN:
+            self._watched = watch(source, question.channel, question.file)
+        return self._watched
 
     def forget(self) -> None:
         """Keep nothing: the next question reads all files."""
-        self._key, self._source, self._question, self._spare = (), None, None, None
+        self._key, self._source, self._watched = (), None, None
 
 
 def problems_of(site: MappingSite, problems: tuple[Problem, ...]) -> list[JsonObject]:

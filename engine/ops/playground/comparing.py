@@ -23,7 +23,7 @@ PAGE: Final = 200
 def checked(bench: Bench, question: BenchRequest) -> JsonObject:
     """Read and compile; ConfigurationError holds every problem of mapping and cases."""
     refuse_outside(question.site, question.edited)
-    bench.check(question)
+    bench.watched(question)
     cases_of(question.site.folder, question.edited)
     return {}
 
@@ -36,7 +36,7 @@ def tested(bench: Bench, question: BenchRequest) -> JsonObject:
     """
     site, edited = question.site, question.edited
     refuse_outside(site, edited)
-    source = bench.check(question)
+    source = bench.watched(question).source
     own = site.folder.is_dir() or any(path.parent == site.folder / TESTS for path in edited)
     mine = cases_for(cases_of(site.folder, edited), source) if own else []
     theirs = cases_for(unreplaced(mine, cases_of(site.shipped)), source)

@@ -104,6 +104,7 @@ def refuse_outside(site: MappingSite, edited: Edited) -> None:
 
 def asked_of(folder: Path | None, channel: Channel, edited: Mapping[str, str]) -> dict[str, object]:
     """Return what every question says: where the files are, what is edited, and as on which channel."""
-    part = channel.model_dump(mode="json", by_alias=True, exclude_unset=True, include=set(OF_CHANNEL))
+    part = channel.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=set(OF_CHANNEL))
+    part["allow_merge"] = channel.allow_merge
     where = str(folder.resolve()) if folder is not None else ""
     return {"folder": where, "edited": dict(edited), "mapping": channel.mapping, "channel": part}

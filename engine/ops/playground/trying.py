@@ -1,10 +1,11 @@
 """What a mapping makes of one message: segments, plan, and of each element the rule and the field behind it."""
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from engine.errors import ConfigurationError, MessageError
+from engine.errors import ConfigurationError, MessageError, UsageError
 from engine.fhir.json import JsonObject
 from engine.hl7.edit import written
 from engine.hl7.leaf import NULL
@@ -14,7 +15,7 @@ from engine.mapping.authoring.explain import explained_by
 from engine.mapping.authoring.survey import Survey
 from engine.ops.playground.bench import CHANNEL_FILE, Bench, BenchRequest, problems_of
 from engine.ops.playground.site import MappingSite
-from engine.ops.views.explaining import plain
+from engine.ops.views.explaining import explained, plain
 from engine.ops.views.plans import words_of
 from engine.ops.views.segments import segments_of
 from engine.pipeline.inbound.judgement import read_message
@@ -49,6 +50,25 @@ def tried(bench: Bench, question: BenchRequest, text: str) -> JsonObject:
     if message is None:
         return made
     return made | _explained(question.site, watched, message)
+
+
+def explained_entry(bench: Bench, question: BenchRequest, asked: JsonObject) -> JsonObject:
+    """Return why a journaled message would come out as it does under the mapping files of now.
+
+    UsageError where these have problems.
+    """
+    try:
+        return explained(
+            lambda: bench.watched(question),
+            question.channel,
+            b64decode(asked["message"]),
+            asked["element"],
+            asked["field"],
+            charset=question.channel.charset,
+            event=asked["event"],
+        )
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
 
 
 def _explained(site: MappingSite, watched: Any, message: Message) -> JsonObject:

@@ -15,7 +15,8 @@ from engine.errors import AdtEngineError, ConfigurationError, place_of
 from engine.fhir.json import JsonObject
 from engine.ops.playground.bench import Bench, BenchRequest, problems_of
 from engine.ops.playground.comparing import checked, compared, tested
-from engine.ops.playground.trying import tried
+from engine.ops.playground.trying import explained_entry, tried
+from engine.ops.views.explaining import plain
 
 # More than any mapping needs, and little enough to leave the engine its own.
 MOST_MEMORY: Final = 2 * 1024 * 1_048_576
@@ -25,6 +26,8 @@ TABLE: Final[dict[str, Answering]] = {
     "check": lambda bench, question, _asked: checked(bench, question),
     "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
     "test": lambda bench, question, _asked: tested(bench, question),
+    "explain": explained_entry,
+    "prepare": lambda bench, question, _asked: {"file": bench.watched(question).source.name},
     "compare": lambda bench, question, asked: compared(
         bench, question, Path(asked["data"]), asked["name"], asked["limit"]
     ),
@@ -38,12 +41,11 @@ def main() -> None:
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answer every line of questions; between two of them the next mapping is compiled in advance."""
+    """Answer every line of questions."""
     bench = Bench()
     for line in questions:
-        answers.write(orjson.dumps(answer(bench, line), default=str) + b"\n")
+        answers.write(orjson.dumps(answer(bench, line), default=plain) + b"\n")
         answers.flush()
-        bench.prepare()
 
 
 def answer(bench: Bench, line: bytes) -> JsonObject:

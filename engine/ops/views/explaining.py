@@ -1,71 +1,32 @@
-"""Why a message comes out as it does: of a file, or of an entry under the mapping files of now."""
+"""Why a message comes out as it does under a mapping."""
 
-from collections.abc import Mapping as MappingOf
+from collections.abc import Callable
 from dataclasses import asdict
 
-import orjson
-
 from engine.config.channel import Channel
-from engine.config.channels import file_of
-from engine.config.settings import shipped
-from engine.config.source import AuthoredFile
-from engine.errors import MessageError, UsageError
+from engine.errors import MessageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
-from engine.journal.read.reading import Reader
-from engine.mapping.authoring.explain import Explanation, explain
+from engine.mapping.authoring.explain import Explanation, WatchedMapping, explained_by
 from engine.mapping.authoring.survey import Survey, identities_of
-from engine.mapping.compile import MappingSource, read
-from engine.mapping.files.overlay import FIELD
+from engine.mapping.compile import MappingSource
 from engine.mapping.files.reference import nearest
-from engine.ops.views.entry import Explained
-from engine.pipeline.configuration import Files
-
-
-def explained_entry(
-    files: Files, channels: MappingOf[str, Channel], seq: int, *, element: str = "", field: str = ""
-) -> Explained:
-    """Return why a journaled entry would come out as it does under the mapping files of now.
-
-    With `element` or `field` of that alone. UsageError where its channel is gone.
-    """
-    check_parts(element, field)
-    with Reader(files.data) as reader:
-        view = reader.show(seq)
-    channel = channels.get(view.row.channel)
-    if channel is None:
-        raise UsageError(f"entry {seq} came on the channel {view.row.channel}, which is no longer configured")
-    folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
-    source = read(folders, channel.mapping)
-    file = file_of(files.channels, channel.channel) if channel.filters else None
-    made = explained(
-        source, channel, view.raw, element, field, charset=channel.charset, event=view.row.event, file=file
-    )
-    return Explained.model_validate({"entry": seq, **orjson.loads(orjson.dumps(made, default=plain))})
-
-
-def check_parts(element: str, field: str) -> None:
-    """UsageError where both an element and a field are named, or what is no field."""
-    if element and field:
-        raise UsageError("give --element or --field, not both")
-    if field and not FIELD.fullmatch(field):
-        raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
 
 
 def explained(
-    source: MappingSource,
+    watch: Callable[[], WatchedMapping],
     channel: Channel,
     raw: bytes,
-    element: str,
-    field: str,
+    element: str = "",
+    field: str = "",
     *,
     charset: str = "UTF-8",
     event: str = "",
-    file: AuthoredFile | None = None,
 ) -> dict[str, object]:
-    """Return why a message comes out as it does; `error` alone where it cannot be read. `file`: the channel's.
+    """Return why a message comes out as it does; `error` alone where it cannot be read.
 
-    `event`: that of the journal, as of `read_message`.
+    `watch`: makes the mapping that is watched. With `element` or `field` of that alone. `event`: that of the journal,
+    as of `read_message`.
     """
     try:
         message = parse(
@@ -76,7 +37,9 @@ def explained(
         )
     except MessageError as error:
         return {"error": str(error)}
-    found = explain(source, channel, message, file)
+    watched = watch()
+    source = watched.source
+    found = explained_by(watched, message)
     survey = Survey(found.trace, source.documents)
     chosen = found.of_element(element) if element else found.of_field(field) if field else found.evidence
     made: dict[str, object] = {

@@ -67,10 +67,10 @@ class App:
         except ConnectionError:
             return
         except (AdtEngineError, HTTPException, TimeoutError) as error:
-            answer = self._refused(request, error)
+            answer = await self._refused(request, error)
         except Exception as error:  # noqa: BLE001 - the last resort: the client learns nothing of what went wrong
             _log.error("page failed", error=type(error).__name__, point=place_of(error))
-            answer = self._refused(request, RefusedRequestError(500, "the engine's log says where it failed"))
+            answer = await self._refused(request, RefusedRequestError(500, "the engine's log says where it failed"))
         else:
             return
         if not secured_send.begun:
@@ -85,8 +85,8 @@ class App:
         if not is_known(request.headers.get("host", ""), self._hosts):
             raise RefusedRequestError(421, "this server is not known by that name")
 
-    def _refused(self, request: Request, error: Exception) -> Response:
-        answer = self._rendered(request, error)
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        answer = await self._rendered(request, error)
         if answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             answer.headers["allow"] = self._allowed(request)
         return answer
@@ -97,7 +97,7 @@ class App:
         found = [place.methods or () for place in self._places if place.matches(scope)[0] is not Match.NONE]
         return ", ".join(sorted({method for methods in found for method in methods}))
 
-    def _rendered(self, request: Request, error: Exception) -> Response:
+    async def _rendered(self, request: Request, error: Exception) -> Response:
         status, text = _status_and_text(error)
         if request.url.path.startswith(_FOR_PROGRAMS):
             return problem(status, text)
@@ -110,7 +110,7 @@ class App:
             "text": text,
             "entry": _entry_at(request),
         }
-        answer = call.page("error.html", status, **values)
+        answer = await call.page("error.html", status, **values)
         if call.renewed:
             self._context.cookies.set(answer, SESSION, call.renewed)
         return answer

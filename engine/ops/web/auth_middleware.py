@@ -57,11 +57,11 @@ class AuthMiddleware:
         if call.form.get(PASSWORD) and call.actor is not None and not call.actor.confirmed:
             refusal = await self._confirm(call)
             if refusal is not None:
-                return _ask_again(call, 429 if refusal.wait_seconds else 403, refusal.text)
+                return await _ask_again(call, 429 if refusal.wait_seconds else 403, refusal.text)
         try:
             answer = await self.route.view(call)
         except UnconfirmedOperationError:
-            answer = _ask_again(call, 403, "")
+            answer = await _ask_again(call, 403, "")
         if call.renewed:
             self.context.cookies.set(answer, SESSION, call.renewed)
         return answer
@@ -99,10 +99,10 @@ class AuthMiddleware:
         return None
 
 
-def _ask_again(call: WebCall, status: int, alarm: str) -> Response:
+async def _ask_again(call: WebCall, status: int, alarm: str) -> Response:
     """Ask for the password and send the same form again with it."""
     fields = {name: value for name, value in call.form.items() if name not in {FIELD, PASSWORD, CODE, NAME}}
-    return call.page("confirm.html", status, fields=fields, alarm=alarm, action=call.request.url.path)
+    return await call.page("confirm.html", status, fields=fields, alarm=alarm, action=call.request.url.path)
 
 
 def is_stream(request: Request) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -23,7 +23,7 @@ from engine.ops.operations.duplicates import CountDuplicates
 from engine.ops.operations.fields import NUMBERED, digits_of
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.patients import MOST_NAMED, NameEntries
-from engine.ops.operations.runner import Operations
+from engine.ops.operations.runner import Operations, admit
 from engine.ops.sites.monitor import SiteMonitor
 from engine.ops.sites.summary import site_views
 from engine.ops.views.entry import NamedEntry
@@ -33,6 +33,8 @@ from engine.ops.web.renderer import Renderer
 from engine.ops.web.route import Free, Route
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
+
+A = TypeVar("A")
 
 FRESH_SECONDS: Final = 3.0
 
@@ -84,6 +86,33 @@ class OpenPairs:
         self._at = float("-inf")
 
 
+SHARED_SECONDS: Final = 1.9
+MOST_SHARED: Final = 64
+
+
+class SharedAnswers:
+    """What streams of several browsers show alike: answers of operations, asked once for all, at most 1.9 s old."""
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        self._kept: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+
+    async def of(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, A]]) -> A:
+        """Return the answer that is kept under a key, or what `ask` finds; an error is everybody's who waits for it."""
+        now = self._ticks()
+        at, task = self._kept.get(key, (float("-inf"), None))
+        if task is None or now - at > SHARED_SECONDS:
+            if len(self._kept) >= MOST_SHARED:
+                self._kept.clear()
+            task = asyncio.create_task(ask())
+            # Nobody may be left to hear of an error.
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            self._kept[key] = now, task
+        # One browser that leaves takes nothing from the others.
+        found: A = await asyncio.shield(task)
+        return found
+
+
 MOST_KEPT: Final = 2_000
 MOST_OF_ONE: Final = 50
 
@@ -116,8 +145,6 @@ class Searches:
         for key in [key for key in self._kept if key[0] == owner]:
             del self._kept[key]
 
-
-A = TypeVar("A")
 
 # What is typed after `g` to go to a page.
 KEYS: Final[Mapping[str, str]] = {
@@ -156,8 +183,16 @@ class WebContext:
     tally: HeldCounter = field(default_factory=HeldCounter)
     sites: SiteMonitor = field(default_factory=lambda: SiteMonitor(Sites))
     open_pairs: OpenPairs = field(default_factory=OpenPairs)
+    shared: SharedAnswers = field(default_factory=SharedAnswers)
     streams: Counter[str] = field(default_factory=Counter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin what nobody waits for; it ends with the pages."""
+        task = asyncio.create_task(work)
+        self.begun.add(task)
+        task.add_done_callback(self.begun.discard)
 
 
 @dataclass(slots=True)
@@ -239,18 +274,24 @@ class WebCall:
         """Do an operation in the name of who asks."""
         return await self.context.operations.perform(operation, self.by, given)
 
+    async def share(self, operation: type[Operation[A]], /, **given: Hashable) -> A:
+        """Do an operation that shows everybody the same and needs no audit; the answer may be one of 1.9 s ago."""
+        admit(operation, self.by, given)
+        key = (operation, *sorted(given.items()))
+        return await self.context.shared.of(key, lambda: self.perform(operation, **given))
+
     @property
     def is_part(self) -> bool:
         """Whether a script asks for a part of the page that it shows."""
         return self.request.headers.get("hx-request") == "true"
 
-    def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
+    async def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         """Answer with a page."""
-        return HTMLResponse(self.part(template, **values), status)
+        return HTMLResponse(await self.part(template, **values), status)
 
-    def part(self, template: str, /, **values: Any) -> str:
+    async def part(self, template: str, /, **values: Any) -> str:
         """Return a page, or a block of one, as text."""
-        return self.context.renderer.render(template, self._around() | values)
+        return await self.context.renderer.render(template, self._around() | values)
 
     def _open_to_all(self) -> list[str]:
         return sorted(name for name, feed in self.context.engine.feeds.items() if feed.channel.open_to_all)

@@ -1,8 +1,10 @@
 """Renders the templates, escaped everywhere, where a missing name is an error; and the files that pages need."""
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -11,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from engine import __version__
+from engine.interpreter import SHORT_TURNS
 from engine.ops.views import wording
 from engine.ops.views.incident import Severity
 from engine.ops.views.phrases import note_phrase, phrase
@@ -63,12 +66,14 @@ class Renderer:
     """Renders templates; `menu` and the signed-in user are given with each page."""
 
     def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "pages")
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            auto_reload=False,
         )
         self._environment.filters |= {
             "visible": wording.visible,
@@ -92,8 +97,12 @@ class Renderer:
         }
         self._environment.globals |= {"version": __version__, "asset": address_of}
 
-    def render(self, template: str, values: Mapping[str, object]) -> str:
-        """Return a template filled in."""
+    async def render(self, template: str, values: Mapping[str, object]) -> str:
+        """Return a template filled in, by a thread: a long page must not keep senders from their answers."""
+        with SHORT_TURNS.taken():
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._filled_in, template, values)
+
+    def _filled_in(self, template: str, values: Mapping[str, object]) -> str:
         return self._environment.get_template(template).render(values)
 
 

@@ -6,6 +6,8 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Final
 
+from starlette.concurrency import run_in_threadpool
+
 from engine import telemetry
 from engine.clock import now
 from engine.http import server
@@ -81,6 +83,8 @@ async def pages(
     context = WebContext(
         engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed
     )
+    # It loads what a stream needs, which would otherwise keep the first one's senders waiting.
+    await run_in_threadpool(bool)
     try:
         async with (
             monitored(lambda: engine.sites) as context.sites,
@@ -90,6 +94,8 @@ async def pages(
             yield
     finally:
         context.stopping.set()
+        for task in context.begun:
+            task.cancel()
 
 
 ROUTES: Final = (

@@ -49,7 +49,7 @@ async def _events(
             actor = await context.access.session_of(call.cookie, call.address, touch=False)
             if actor is None or actor.role is not call.by.role:
                 yield event(
-                    "now", call.part("parts/ended.html", back=call.request.url.path.removeprefix("/live"))
+                    "now", await call.part("parts/ended.html", back=call.request.url.path.removeprefix("/live"))
                 ) + event("end", "")
                 return
             parts = {name: await render() for name, render in renders.items()}

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from engine.config.channel import Channel
 from engine.mapping.authoring.case import channel_of
 from engine.ops.playground.bench import Bench, BenchRequest
 from engine.ops.playground.site import asked_of
@@ -109,6 +110,15 @@ def test_a_merge_goes_wherever_a_patient_is_known(tmp_path: Path) -> None:
     assert Tried.model_validate(tried(Bench(), BenchRequest.of(asked_of(site(tmp_path), on, {})), other)).filter is None
 
 
+def test_a_channel_that_may_not_merge_is_tried_as_such(tmp_path: Path) -> None:
+    """`allow_merge` is off where a channel's file does not name it, and so it is in the playground."""
+    on = channel_of({"allow_merge": False, "authorities": {"RVB": "https://mrn.riverbend.example"}})
+    unset = Channel.model_validate(on.model_dump(by_alias=True, exclude={"allow_merge"}))
+    merge = MESSAGE.replace("A28^ADT_A05", "A40^ADT_A39") + "MRG|100002^^^RVB\n"
+    made = Tried.model_validate(tried(Bench(), BenchRequest.of(asked_of(site(tmp_path), unset, {})), merge))
+    assert (made.action, made.findings, made.plan) == ("refuse", ("201 merge-not-allowed MSH-9.2",), ())
+
+
 def test_a_filter_of_the_event_file_stands_there(tmp_path: Path) -> None:
     """It is told as before, by its file and line."""
     events = "mapping: adt\nextends: shipped/adt\nfilters:\n  - {rule: tests, when: PID-8 = F, do: filter}\n"
@@ -147,18 +157,14 @@ def test_a_file_written_meanwhile_is_read_again(tmp_path: Path) -> None:
     """What the bench keeps is good for as long as the files are as they were."""
     folder, bench = site(tmp_path), Bench()
     _tried(folder, bench=bench)
-    bench.prepare()
     (folder / "resources/patient.yaml").write_text(PATIENT.replace("PID-7", "EVN-2  "), "utf-8")
     assert _tried(folder, bench=bench).plan[0].resource["birthDate"] == "2025-07-01"
 
 
-def test_a_mapping_compiled_in_advance_tells_of_every_message_alike(tmp_path: Path) -> None:
+def test_a_compiled_mapping_tells_of_every_message_alike(tmp_path: Path) -> None:
     """The same elements for the same message, however often it is tried: nothing is remembered from one to the next."""
     folder, bench = site(tmp_path), Bench()
-    made = []
-    for _ in range(4):
-        made.append(_tried(folder, bench=bench))
-        bench.prepare()
+    made = [_tried(folder, bench=bench) for _ in range(4)]
     assert all(one == made[0] for one in made)
 
 

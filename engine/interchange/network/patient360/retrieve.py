@@ -1,11 +1,8 @@
 """The work of $p360-retrieve: asks all sources at once, imports their documents as they arrive, and tallies them."""
 
 import asyncio
-import sys
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
@@ -29,39 +26,7 @@ from engine.interchange.network.patient360.record import Words
 from engine.interchange.rest import subscription_criteria
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.notification import NotificationEvent
-
-# How long a working thread keeps the interpreter from the loop, which needs it several times a request. With Python's
-# own 5 ms a read during an import takes 20 to 30 ms; without imports longer turns make writes cheaper.
-SECONDS: Final = 0.0005
-
-
-class PollingTurns:
-    """Sets the shorter interval while at least one block is open."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._asking = 0
-        self._usual = 0.0
-
-    @contextmanager
-    def shorter(self) -> Iterator[None]:
-        """Use the shorter interval until the last such block ends."""
-        with self._lock:
-            if not self._asking:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(SECONDS)
-            self._asking += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._asking -= 1
-                if not self._asking:
-                    sys.setswitchinterval(self._usual)
-
-
-TURNS: Final = PollingTurns()
-
+from engine.interpreter import SHORT_TURNS
 
 COMPLETED: Final = "completed"
 PARTIAL: Final = "partial"
@@ -201,7 +166,7 @@ def retrieval(sources: Sources, read: Reader) -> Work:
     """Return the work of a retrieval from the sources of a tenant."""
 
     async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
-        with TURNS.shorter():
+        with SHORT_TURNS.taken():
             return await _retrieve(service, job, report, sources(service, job.tenant), read)
 
     return work

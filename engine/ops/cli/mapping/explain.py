@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -12,14 +13,15 @@ import typer
 from engine.errors import AdtEngineError, UsageError
 from engine.fhir.json import Json
 from engine.hl7.leaf import NULL
+from engine.mapping.authoring.explain import watch
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
-from engine.ops.operations.explaining import ExplainMessage
+from engine.ops.operations.explaining import ExplainMessage, check_parts
 from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.views.entry import Condition, Element, Explained, ReadBeside
-from engine.ops.views.explaining import check_parts, explained, plain
+from engine.ops.views.explaining import explained, plain
 from engine.terminal.options import DATA, AsJson, Data, Mappings
 from engine.terminal.table import print_json
 
@@ -50,8 +52,8 @@ def explain_(
     on = channel_in(channel)
     source = read(folders_of(mappings), name or on.mapping)
     chosen = ExplanationFilter(_segment(segment), _rule_file(rule_file, source))
-    there = channel_file(channel)
-    made = [chosen.of(explained(source, on, raw, element, field, file=there)) for raw in messages_in(file)]
+    watched = partial(watch, source, on, channel_file(channel))
+    made = [chosen.of(explained(watched, on, raw, element, field)) for raw in messages_in(file)]
     found = [Explained.model_validate({"entry": 0, **orjson.loads(orjson.dumps(one, default=plain))}) for one in made]
     if as_json:
         typer.echo(

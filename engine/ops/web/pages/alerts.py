@@ -15,7 +15,7 @@ MOST: Final = 200
 async def _list(call: WebCall) -> Response:
     alerts = await call.perform(ListAlerts, all=True, limit=MOST)
     opened = [alert for alert in alerts if not alert.cleared_at]
-    return call.page("alerts.html", opened=opened, cleared=[alert for alert in alerts if alert.cleared_at])
+    return await call.page("alerts.html", opened=opened, cleared=[alert for alert in alerts if alert.cleared_at])
 
 
 async def _acknowledge(call: WebCall) -> Response:

@@ -45,7 +45,9 @@ async def _page(call: WebCall, proof: Proof | None = None) -> Response:
     criteria, before = _criteria(call, call.asked("search")), call.number("before")
     rows = await call.perform(ListTrail, **criteria, before=before, limit=PAGE)
     more = f"/audit?search={call.asked('search')}&before={rows[-1].row}" if len(rows) == PAGE else ""
-    return call.page("audit.html", rows=rows, criteria=criteria, more=more, proof=proof, search=call.asked("search"))
+    return await call.page(
+        "audit.html", rows=rows, criteria=criteria, more=more, proof=proof, search=call.asked("search")
+    )
 
 
 def _criteria(call: WebCall, name: str) -> Mapping[str, object]:

@@ -40,7 +40,7 @@ async def _show(
     alarm: str = "",
 ) -> Response:
     channels, destinations = await asyncio.gather(call.perform(ListChannels), call.perform(ListDestinations))
-    return call.page(
+    return await call.page(
         "channels.html", status, channels=channels, destinations=destinations, drained=drained, given=given or {},
         alarm=alarm,
     )  # fmt: skip
@@ -49,7 +49,7 @@ async def _show(
 async def _live(call: WebCall) -> Response:
     async def now() -> str:
         channels, destinations = await asyncio.gather(call.perform(ListChannels), call.perform(ListDestinations))
-        return call.part("parts/channels.html", channels=channels, destinations=destinations)
+        return await call.part("parts/channels.html", channels=channels, destinations=destinations)
 
     return streamed(call, now)
 
@@ -68,7 +68,7 @@ async def _plan(call: WebCall) -> Response:
     except UsageError as error:
         return await _show(call, 422, given=given, alarm=str(error).removeprefix("--"))
     kept = call.context.searches.keep(call.owner, {"kept": given | {"since": plan.since}})
-    return call.page("kept_plan.html", plan=plan, given=given, kept=kept)
+    return await call.page("kept_plan.html", plan=plan, given=given, kept=kept)
 
 
 async def _deliver(call: WebCall) -> Response:

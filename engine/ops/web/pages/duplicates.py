@@ -39,7 +39,7 @@ async def _list(call: WebCall) -> Response:
     show = call.asked("show") if call.asked("show") in SHOWN else SHOWN[0]
     found = await call.perform(ListDuplicates, show=show, before=call.number("before") or 0, limit=PAGE)
     about = {entry for one in found.pairs for entry in (one.this or one.entry, one.that) if entry}
-    return call.page(
+    return await call.page(
         "duplicates.html",
         found=found,
         read=await _read(call, found),
@@ -66,7 +66,7 @@ async def _compare(call: WebCall) -> Response:
     pair = await call.perform(CompareDuplicate, entry=entry, number=call.number("pair") or 0)
     about = [one for one in (pair.this or entry, pair.that) if one]
     names = await names_of(call, about)
-    return call.page(
+    return await call.page(
         "duplicate.html",
         pair=pair,
         this=names.get(pair.this or entry),

@@ -1,6 +1,8 @@
 """The help pages as HTML for every signed-in actor, and the reasons: what each code means and what to do next."""
 
+import asyncio
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from markdown_it import MarkdownIt
@@ -24,6 +26,7 @@ LONGEST_WORDS: Final = 200
 MOST_HITS: Final = 50
 
 
+@lru_cache(maxsize=64)
 def html_of(page: str, text: str) -> Markup:
     """Return a page's Markdown as HTML; `page` is its name, '' for the index. What it holds is escaped."""
     tokens = _MARKDOWN.parse(text)
@@ -61,9 +64,9 @@ async def _list(call: WebCall) -> Response:
     words = _words(call)
     hits = search(words.split(), partial=True) if words else []
     titles = {page.name: page.title for page in PAGES.values()}
-    text = "" if words else html_of("", read(INDEX))
+    text = "" if words else await asyncio.to_thread(html_of, "", read(INDEX))
     values = {"name": "", "title": "Help", "text": text, "words": words, "hits": hits, "titles": titles}
-    return _shown(call, "help.html", **values, most=MOST_HITS)
+    return await _shown(call, "help.html", **values, most=MOST_HITS)
 
 
 async def _show(call: WebCall) -> Response:
@@ -71,17 +74,22 @@ async def _show(call: WebCall) -> Response:
         page = page_of(str(call.request.path_params.get("name", "")))
     except UsageError as error:
         raise RefusedRequestError(404, str(error)) from error
-    return call.page("help.html", name=page.name, title=page.title, text=html_of(page.name, page.text()), words="")
+    text = await asyncio.to_thread(html_of, page.name, page.text())
+    return await call.page("help.html", name=page.name, title=page.title, text=text, words="")
 
 
 async def _reasons(call: WebCall) -> Response:
     words, everything = _words(call), await call.perform(ListReasons)
-    return _shown(call, "reasons.html", found=find_reasons(words), words=words, total=len(everything))
+    return await _shown(call, "reasons.html", found=find_reasons(words), words=words, total=len(everything))
 
 
-def _shown(call: WebCall, page: str, **values: Any) -> Response:
+async def _shown(call: WebCall, page: str, **values: Any) -> Response:
     """Answer with a page that has a filter, or with what it found where that is all that is asked for."""
-    return HTMLResponse(call.part(f"parts/found_{page}", **values)) if call.is_part else call.page(page, **values)
+    return (
+        HTMLResponse(await call.part(f"parts/found_{page}", **values))
+        if call.is_part
+        else await call.page(page, **values)
+    )
 
 
 def _words(call: WebCall) -> str:

@@ -33,7 +33,7 @@ async def _page(call: WebCall, chosen: Mapping[str, str], status: int = 200, ala
     reasons = sorted(((code, reason_of(code), count) for code, count in counts), key=lambda one: one[1].can_wait)
     names = await names_of(call, [one.entry for one in held])
     destinations = sorted(call.context.engine.dispatches)
-    return call.page(
+    return await call.page(
         "lanes.html", status, held=held, reasons=reasons, chosen=chosen, most=MOST, names=names, alarm=alarm, box=BOX,
         destinations=destinations, since=call.form.get("since", SINCE),
     )  # fmt: skip

@@ -18,17 +18,17 @@ from engine.security.passwords import SHORTEST, SHORTEST_WITH_TOTP
 
 
 async def _show(call: WebCall) -> Response:
-    return call.page("account.html", alarm="", permissions=sorted(PERMITTED[call.by.role]))
+    return await call.page("account.html", alarm="", permissions=sorted(PERMITTED[call.by.role]))
 
 
 async def _password(call: WebCall) -> Response:
     """Set another password; all other sessions of the account end."""
     old, new = call.form.get("old", ""), call.form.get("new", "")
     if new != call.form.get("again", ""):
-        return _again(call, 422, "The two new passwords differ.")
+        return await _again(call, 422, "The two new passwords differ.")
     found = await call.context.access.change_password(call.cookie, old, new, call.address)
     if isinstance(found, LoginRefusal):
-        return _again(call, 429 if found.wait_seconds else 403, found.text)
+        return await _again(call, 429 if found.wait_seconds else 403, found.text)
     answer = go("/account", "password")
     call.context.cookies.set(answer, SESSION, found.cookie)
     return answer
@@ -40,8 +40,8 @@ async def _codes(call: WebCall) -> Response:
     return go("/second-factor")
 
 
-def _again(call: WebCall, status: int, alarm: str) -> Response:
-    return call.page("account.html", status, alarm=alarm, permissions=sorted(PERMITTED[call.by.role]))
+async def _again(call: WebCall, status: int, alarm: str) -> Response:
+    return await call.page("account.html", status, alarm=alarm, permissions=sorted(PERMITTED[call.by.role]))
 
 
 # What `users add` prints and `weakness` asks, as the set-up page says it.
@@ -58,7 +58,7 @@ _PLACE: Final = re.compile(r"/[a-z0-9-]+(/[a-z0-9-]+)*")
 async def _show_log_in(call: WebCall) -> Response:
     if call.actor is not None:
         return go("/")
-    return _for_visitor(call, "log_in.html", to=call.asked("to"), name="", alarm="")
+    return await _for_visitor(call, "log_in.html", to=call.asked("to"), name="", alarm="")
 
 
 async def _log_in(call: WebCall) -> Response:
@@ -68,23 +68,25 @@ async def _log_in(call: WebCall) -> Response:
         name, call.form.get("password", ""), call.form.get("totp", ""), call.address, old
     )
     if isinstance(found, LoginRefusal):
-        answer = _for_visitor(call, "log_in.html", _status(found), to=to, name=name, alarm=_sentence(found))
+        answer = await _for_visitor(call, "log_in.html", _status(found), to=to, name=name, alarm=_sentence(found))
         return _with_wait(answer, found)
     return _enter(call, found, to if _PLACE.fullmatch(to) else "/")
 
 
 async def _show_set_up(call: WebCall) -> Response:
-    return _for_visitor(call, "set_up.html", token=call.asked("token"), name=call.asked("name"), alarm="")
+    return await _for_visitor(call, "set_up.html", token=call.asked("token"), name=call.asked("name"), alarm="")
 
 
 async def _set_up(call: WebCall) -> Response:
     token, name, password = (call.form.get(field, "") for field in ("token", "name", "password"))
     if password != call.form.get("again", ""):
         alarm = "The two passwords differ."
-        return _for_visitor(call, "set_up.html", 422, token=token, name=name, alarm=alarm)
+        return await _for_visitor(call, "set_up.html", 422, token=token, name=name, alarm=alarm)
     refusal = await call.context.access.setup(token, name, password, call.address)
     if refusal is not None:
-        answer = _for_visitor(call, "set_up.html", _status(refusal), token=token, name=name, alarm=_sentence(refusal))
+        answer = await _for_visitor(
+            call, "set_up.html", _status(refusal), token=token, name=name, alarm=_sentence(refusal)
+        )
         return _with_wait(answer, refusal)
     found = await call.context.access.log_in(name, password, "", call.address)
     return go("/log-in") if isinstance(found, LoginRefusal) else _enter(call, found, "/account")
@@ -94,7 +96,7 @@ async def _show_second_factor(call: WebCall) -> Response:
     offer = await call.context.access.enrolment(call.cookie) if call.cookie else None
     if offer is None:
         return go("/account" if call.actor is not None else "/log-in")
-    return call.page("second_factor.html", offer=offer, alarm="", required=call.actor is None)
+    return await call.page("second_factor.html", offer=offer, alarm="", required=call.actor is None)
 
 
 async def _second_factor(call: WebCall) -> Response:
@@ -104,7 +106,7 @@ async def _second_factor(call: WebCall) -> Response:
     offer = await call.context.access.enrolment(call.cookie)
     if offer is None:
         raise RefusedRequestError(_status(found), found.text)
-    return call.page(
+    return await call.page(
         "second_factor.html", _status(found), offer=offer, alarm=_sentence(found), required=call.actor is None
     )
 
@@ -125,11 +127,11 @@ def _enter(call: WebCall, session: Session, place: str, notice: str = "") -> Res
     return answer
 
 
-def _for_visitor(call: WebCall, template: str, status: int = 200, **values: object) -> Response:
+async def _for_visitor(call: WebCall, template: str, status: int = 200, **values: object) -> Response:
     """Answer with a form for somebody who is not signed in, bound to a cookie of the browser."""
     made = "" if call.cookie else secrets.token_urlsafe(24)
     call.cookie = call.cookie or made
-    answer = call.page(template, status, exposed=call.context.exposed, **RULES, **values)
+    answer = await call.page(template, status, exposed=call.context.exposed, **RULES, **values)
     if made:
         call.context.cookies.set(answer, VISITOR, made)
     return answer

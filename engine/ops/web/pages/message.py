@@ -20,7 +20,7 @@ from engine.ops.operations.entries import (
     ResolvePatient,
     RetryMessage,
 )
-from engine.ops.operations.explaining import ExplainMessage
+from engine.ops.operations.explaining import ExplainMessage, prepare
 from engine.ops.operations.lanes import ShowLane
 from engine.ops.operations.messages import ShowFacts, ShowMessage
 from engine.ops.views.entry import Element, EntryFacts
@@ -36,12 +36,12 @@ from engine.pipeline.repair.choosing import CHOICES
 async def _dry_run(call: WebCall) -> Response:
     seq = call.entry()
     found = await call.perform(DryRunMessage, entry=seq)
-    return call.page("dry_run.html", entry=seq, dry_run=found)
+    return await call.page("dry_run.html", entry=seq, dry_run=found)
 
 
 async def _show_edit(call: WebCall) -> Response:
     entry = await call.perform(ShowMessage, entry=call.entry())
-    return _form(call, _to_edit(entry.message))
+    return await _form(call, _to_edit(entry.message))
 
 
 async def _edit(call: WebCall) -> Response:
@@ -51,7 +51,7 @@ async def _edit(call: WebCall) -> Response:
     try:
         if call.form.get("do") not in {"replay", "force"}:
             found = await call.perform(DryRunMessage, **given)
-            return _form(call, text, dry_run=found)
+            return await _form(call, text, dry_run=found)
         given |= {"reason": reason, "discard_original": call.form.get("discard_original") == "yes"}
         if call.form.get("do") == "force":
             given["force"] = True
@@ -59,21 +59,21 @@ async def _edit(call: WebCall) -> Response:
     except (RefusedRequestError, UnconfirmedOperationError):
         raise
     except AdtEngineError as error:
-        return _form(call, text, status=status_of(error), alarm=str(error))
+        return await _form(call, text, status=status_of(error), alarm=str(error))
     return go(f"/messages/{made.entry}", "edited-waits" if made.next_step else "edited")
 
 
 async def _show_choice(call: WebCall) -> Response:
     found = await call.perform(ListMatches, entry=call.entry(), destination=call.asked("destination") or None)
-    return call.page("choice.html", entry=call.entry(), found=found)
+    return await call.page("choice.html", entry=call.entry(), found=found)
 
 
-def _form(
+async def _form(
     call: WebCall, text: str, *, status: int = 200, dry_run: DryRunView | None = None, alarm: str = ""
 ) -> Response:
     values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm}
     values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
-    return call.page("edit.html", status, **values)
+    return await call.page("edit.html", status, **values)
 
 
 def _to_edit(text: str) -> str:
@@ -101,6 +101,7 @@ async def _show(call: WebCall) -> Response:
     seq = call.entry()
     if call.may(Permission.PHI):
         whole = await call.perform(ShowMessage, entry=seq)
+        call.context.begin(prepare(call.context.engine, whole.channel))
         return await _page(call, whole, whole.segments)
     return await _page(call, await call.perform(ShowFacts, entry=seq), ())
 
@@ -109,7 +110,7 @@ async def _page(call: WebCall, entry: EntryFacts, segments: Sequence[SegmentView
     behind, first = None, first_of(segments)
     if entry.state is State.HELD and entry.deliveries:
         behind = await call.perform(ShowLane, entry=entry.entry)
-    return call.page(
+    return await call.page(
         "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=first,
         more_segments=len(segments) - len(first),
     )  # fmt: skip
@@ -124,7 +125,7 @@ async def _explain(call: WebCall) -> Response:
     found = [element for element in made.elements if _says(element, wanted)]
     pages = max(-(-len(found) // PAGE), 1)
     begin = (min(page, pages) - 1) * PAGE
-    return call.page(
+    return await call.page(
         "explain.html", entry=seq, made=made, elements=found[begin : begin + PAGE], count=len(found), begin=begin,
         page=min(page, pages), pages=pages, wanted=wanted, kept=call.asked("filter") if wanted else "",
     )  # fmt: skip

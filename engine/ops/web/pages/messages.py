@@ -25,13 +25,13 @@ SPANS: Final = ("24h", "7d", "30d")
 
 async def _show(call: WebCall) -> Response:
     since = _since(call)
-    return call.page("codes.html", found=await call.perform(ListUnmapped, since=since), since=since, spans=SPANS)
+    return await call.page("codes.html", found=await call.perform(ListUnmapped, since=since), since=since, spans=SPANS)
 
 
 async def _values(call: WebCall) -> Response:
     place, since = call.asked("place"), _since(call)
     found = await call.perform(ListCodeValues, place=place, since=since)
-    return call.page("code_values.html", found=found, place=place, since=since)
+    return await call.page("code_values.html", found=found, place=place, since=since)
 
 
 def _since(call: WebCall) -> str:
@@ -65,7 +65,7 @@ async def _list(call: WebCall) -> Response:
     before = call.number("before")
     values = await _found(call, criteria, before)
     channels = sorted(call.context.engine.feeds)
-    return call.page(
+    return await call.page(
         "messages.html",
         **values,
         channels=channels,
@@ -86,7 +86,7 @@ async def _search(call: WebCall) -> Response:
         values = {"found": {"entries": [], "before": None, "searched_back_to": None}, "more": "", "criteria": criteria}
         channels = sorted(call.context.engine.feeds)
         alarm = str(error).removeprefix("--")
-        return call.page(
+        return await call.page(
             "messages.html", 422, **values, filters=_labelled(criteria), channels=channels, states=STATES,
             alarm=alarm, live="", search="", before=None, columns=_named(call.form.get("columns", "").split(",")),
             shown=SHOWN, box=BOX, most_matching=MOST_MATCHING,
@@ -132,7 +132,7 @@ async def _live(call: WebCall) -> Response:
         raise RefusedRequestError(404)
 
     async def rows() -> str:
-        return call.part("parts/messages.html", **await _found(call, criteria, None))
+        return await call.part("parts/messages.html", **await _found(call, criteria, None))
 
     return streamed(call, rows)
 

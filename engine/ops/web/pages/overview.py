@@ -1,9 +1,11 @@
 """The first page, live: what is wrong now, where messages are, how it went, what is held; and the menu's counts."""
 
 import asyncio
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from engine.errors import UsageError
@@ -26,7 +28,7 @@ from engine.ops.web.stream import streamed
 
 async def _counts(call: WebCall) -> Response:
     call.held = await call.context.tally.held(call.context.engine)
-    return HTMLResponse(call.part("parts/counts.html"))
+    return HTMLResponse(await call.part("parts/counts.html"))
 
 
 MOST_HELD: Final = 8
@@ -34,44 +36,51 @@ PERIOD: Final = ("span", "since", "until")
 MOST_DESTINATIONS: Final = 8
 
 
+# `call.perform`, or in a stream `call.share`.
+Ask = Callable[..., Coroutine[Any, Any, Any]]
+
+
 async def _home(call: WebCall) -> Response:
     return go(home_of(call))
 
 
 async def _show(call: WebCall) -> Response:
-    parts = await asyncio.gather(_now(call), _alerts(call), _charts(call), _held(call))
-    values = {name: value for part in parts for name, value in part.items()}
-    return call.page("overview.html", 422 if values["alarm"] else 200, **values)
+    # One after the other: threads that read at once keep the interpreter longest from the loop. Charts may be a little
+    # old.
+    values = await _now(call, call.perform) | await _alerts(call, call.perform) | await _held(call, call.perform)
+    values |= await _charts(call)
+    return await call.page("overview.html", 422 if values["alarm"] else 200, **values)
 
 
 async def _live(call: WebCall) -> Response:
     async def now() -> str:
-        return call.part("parts/overview.html", **await _now(call))
+        return await call.part("parts/overview.html", **await _now(call, call.share))
 
     async def alerts() -> str:
-        return call.part("parts/alerts.html", **await _alerts(call))
+        return await call.part("parts/alerts.html", **await _alerts(call, call.share))
 
     async def held() -> str:
-        return call.part("parts/held.html", **await _held(call))
+        return await call.part("parts/held.html", **await _held(call, call.share))
 
     async def charts() -> str:
-        return call.part("parts/charts.html", **await _charts(call))
+        values = await _charts(call)
+        return await call.part("parts/drawn_charts.html", **values)
 
     _period(call)
     return streamed(call, now, charts, alerts=alerts, held=held)
 
 
-async def _now(call: WebCall) -> dict[str, object]:
+async def _now(_call: WebCall, ask: Ask) -> dict[str, object]:
     """Gather what is wrong, and how the stages do that messages pass."""
-    status = await call.perform(ShowStatus)
+    status = await ask(ShowStatus)
     urgent = [incident for incident in status.incidents if incident.severity is Severity.URGENT]
     destinations = {stage.name: stage.destination for stage in status.stages if stage.destination}
     return {"status": status, "urgent": urgent, "destinations": destinations}
 
 
-async def _alerts(call: WebCall) -> dict[str, object]:
+async def _alerts(_call: WebCall, ask: Ask) -> dict[str, object]:
     """Gather the alerts, the gravest first and then the oldest; acknowledged ones apart."""
-    alerts = await call.perform(ListAlerts)
+    alerts = await ask(ListAlerts)
     ordered: list[AlertView] = sorted(alerts, key=lambda one: (GRAVITY[one.severity], one.opened_at))
     return {
         "alerts": [one for one in ordered if not one.acknowledged_at],
@@ -79,8 +88,8 @@ async def _alerts(call: WebCall) -> dict[str, object]:
     }
 
 
-async def _held(call: WebCall) -> dict[str, object]:
-    held = await call.perform(ListHeld, limit=MOST_HELD + 1)
+async def _held(call: WebCall, ask: Ask) -> dict[str, object]:
+    held = await ask(ListHeld, limit=MOST_HELD + 1)
     names = await names_of(call, [one.entry for one in held[:MOST_HELD]])
     return {"held": held[:MOST_HELD], "more_held": len(held) > MOST_HELD, "names": names}
 
@@ -94,28 +103,35 @@ def _period(call: WebCall) -> dict[str, str]:
 
 
 async def _charts(call: WebCall) -> dict[str, object]:
-    """Gather the charts of a time; of one that they do not show, why."""
+    """Gather the charts of a time, drawn for all browsers at once; of a time that they do not show, why."""
     period = _period(call)
-    around: dict[str, object] = {
+
+    async def drawn() -> Markup:
+        found = await call.perform(ShowCharts, **period)
+        shown = await asyncio.to_thread(_shown, ChartPage(found, call.context.clock()))
+        volume = {"volumes": volumes(found), "point": span(found.seconds)}
+        text = await call.context.renderer.render("parts/charts.html", {**shown, **volume})
+        return Markup(text)  # noqa: S704 - rendered, so escaped
+
+    alarm, charts = "", Markup()
+    try:
+        charts = await call.context.shared.of((ShowCharts, *period.items()), drawn)
+    except UsageError as error:
+        why = str(error).replace("--since", "From").replace("--until", "Until").replace("--span", "Span")
+        alarm = f"{why[:1].upper()}{why[1:]}"
+    return {
         "period": {name: period.get(name, "") for name in PERIOD},
         "query": urlencode(period),
         "spans": tuple(SPANS),
+        "alarm": alarm,
+        "charts": charts,
     }
-    try:
-        found = await call.perform(ShowCharts, **period)
-    except UsageError as error:
-        why = str(error).replace("--since", "From").replace("--until", "Until").replace("--span", "Span")
-        return {**around, "alarm": f"{why[:1].upper()}{why[1:]}", "charts": [], "more": [], "volumes": [], "point": ""}
-    page = ChartPage(found, call.context.clock())
+
+
+def _shown(page: ChartPage) -> dict[str, object]:
     destinations = page.destinations()
-    return {
-        **around,
-        "alarm": "",
-        "charts": list(page.charts(destinations[:MOST_DESTINATIONS])),
-        "more": destinations[MOST_DESTINATIONS:],
-        "volumes": volumes(found),
-        "point": span(found.seconds),
-    }
+    charts = list(page.charts(destinations[:MOST_DESTINATIONS]))
+    return {"charts": charts, "more": destinations[MOST_DESTINATIONS:]}
 
 
 _DONE: Final = {"to": "/overview", "notice": "channel"}

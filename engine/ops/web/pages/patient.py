@@ -25,7 +25,7 @@ MOST_LETTERS: Final = 200
 async def _show(call: WebCall) -> Response:
     seq, lane, before = call.entry(), call.number("lane") or 0, call.number("before") or 0
     found = await call.perform(ShowPatient, entry=seq, lane=lane, before=before, limit=PAGE)
-    return call.page("patient.html", patient=found, asked_before=before)
+    return await call.page("patient.html", patient=found, asked_before=before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ async def _list(call: WebCall) -> Response:
     found = await _found(call, kept["find"])
     names = await names_of(call, [message.entry for message in (*found.messages, *found.said)])
     kinds = OF_PATIENTS if call.may(Permission.PHI) else FACTS
-    return call.page("find.html", asked=kept["find"], found=found, names=names, kinds=kinds)
+    return await call.page("find.html", asked=kept["find"], found=found, names=names, kinds=kinds)
 
 
 async def _found(call: WebCall, text: str) -> FoundByText:

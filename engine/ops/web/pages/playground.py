@@ -4,7 +4,6 @@ All that was typed comes with each form and goes back with its answer, so that i
 parts of the page are exchanged by themselves.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -97,7 +96,7 @@ def _working(view: Callable[[WebCall, Draft], Awaitable[Response]]) -> Callable[
             return await view(call, draft)
         except (UsageError, WorkerError) as error:
             if call.is_part:  # a script puts into its page only what it asked for and got
-                return HTMLResponse(call.part("parts/alarm.html", alarm=str(error)))
+                return HTMLResponse(await call.part("parts/alarm.html", alarm=str(error)))
             return await _page(call, draft, alarm=str(error), status=status_of(error))
 
     return answer
@@ -223,12 +222,12 @@ async def _page(
     call: WebCall, draft: Draft, result: str = "", alarm: str = "", status: int = 200, **values: object
 ) -> Response:
     shown = {**await _values(call, draft), **values, "result": result, "alarm": alarm}
-    return await asyncio.to_thread(call.page, "playground.html", status, **shown)
+    return await call.page("playground.html", status, **shown)
 
 
 async def _editor(call: WebCall, draft: Draft) -> Response:
     if call.is_part:
-        return HTMLResponse(call.part("parts/editor.html", **await _values(call, draft)))
+        return HTMLResponse(await call.part("parts/editor.html", **await _values(call, draft)))
     return await _page(call, draft)
 
 
@@ -236,8 +235,7 @@ async def _result(call: WebCall, draft: Draft, result: str, **values: Any) -> Re
     """Answer with what came of it: for a script as a part, else below what was typed."""
     problems = orjson.dumps([problem.model_dump() for problem in values["made"].problems]).decode()
     if call.is_part:
-        # In a thread: what is long to write must not keep messages waiting.
-        return HTMLResponse(await asyncio.to_thread(call.part, f"parts/{result}.html", problems=problems, **values))
+        return HTMLResponse(await call.part(f"parts/{result}.html", problems=problems, **values))
     return await _page(call, draft, result, problems=problems, **values)
 
 

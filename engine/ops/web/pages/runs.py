@@ -43,7 +43,7 @@ async def _plan(call: WebCall) -> Response:
     except UsageError as error:
         return await _form(call, given, 422, str(error).removeprefix("--"))
     kept = call.context.searches.keep(call.owner, given)
-    return call.page(
+    return await call.page(
         "run_plan.html", plan=plan, kept=kept, filters={k: v for k, v in given.items() if k in FILTERS}, given=given
     )
 
@@ -58,7 +58,7 @@ async def _start(call: WebCall) -> Response:
 
 
 async def _show(call: WebCall) -> Response:
-    return call.page("run.html", run=await _run(call))
+    return await call.page("run.html", run=await _run(call))
 
 
 async def _live(call: WebCall) -> Response:
@@ -66,7 +66,7 @@ async def _live(call: WebCall) -> Response:
     await call.perform(ShowReplay, run=number)
 
     async def progress() -> str:
-        return call.part("parts/run.html", run=await call.perform(ShowReplay, run=number))
+        return await call.part("parts/run.html", run=await call.perform(ShowReplay, run=number))
 
     return streamed(call, progress)
 
@@ -74,7 +74,7 @@ async def _live(call: WebCall) -> Response:
 async def _form(call: WebCall, given: dict[str, object], status: int = 200, alarm: str = "") -> Response:
     runs = await call.perform(ListReplays, limit=50)
     channels, destinations = sorted(call.context.engine.feeds), sorted(call.context.engine.dispatches)
-    return call.page(
+    return await call.page(
         "runs.html", status, runs=runs, given=given, alarm=alarm, channels=channels, destinations=destinations,
         rate=RATE, states=STATES,
     )  # fmt: skip
@@ -143,10 +143,10 @@ async def plan(call: WebCall, act: str, given: Mapping[str, Any], back: str) -> 
         since = HeldSelection.parse(given).since
         given = {**given, "since": since.isoformat() if since else ""}
     found: BulkPlan = await call.perform(ACTS[act].plan, **given, **ACTS[act].options)
-    return _planned(call, act, given, found, back)
+    return await _planned(call, act, given, found, back)
 
 
-def _planned(
+async def _planned(
     call: WebCall,
     act: str,
     given: Mapping[str, Any],
@@ -156,7 +156,7 @@ def _planned(
     alarm: str = "",
 ) -> Response:
     kept = call.context.searches.keep(call.owner, {"do": act, "given": given, "plan": found, "back": back})
-    return call.page(
+    return await call.page(
         "held_plan.html",
         status,
         act=act,
@@ -181,5 +181,5 @@ async def start(call: WebCall) -> Response:
         run = await call.perform(ACTS[kept["do"]].start, **given)
     except UsageError as error:
         alarm = str(error).removeprefix("--")
-        return _planned(call, kept["do"], kept["given"], kept["plan"], kept["back"], 422, alarm)
+        return await _planned(call, kept["do"], kept["given"], kept["plan"], kept["back"], 422, alarm)
     return go(f"/runs/{run.run}", "run")

@@ -18,17 +18,17 @@ def _views(call: WebCall) -> list[SiteView]:
 
 
 async def _show(call: WebCall) -> Response:
-    return call.page("sites.html", **_values(call))
+    return await call.page("sites.html", **_values(call))
 
 
 async def _live(call: WebCall) -> Response:
     """Send what comes first apart from the list, which stays as it is while an alert in it is open."""
 
     async def now() -> str:
-        return call.part("parts/sites_first.html", **_values(call))
+        return await call.part("parts/sites_first.html", **_values(call))
 
     async def sites() -> str:
-        return call.part("parts/sites.html", **_values(call))
+        return await call.part("parts/sites.html", **_values(call))
 
     return streamed(call, now, sites=sites)
 

@@ -77,7 +77,7 @@ async def _add_token(call: WebCall) -> Response:
 async def _page(call: WebCall, invitation: Invitation | None = None, token: NewToken | None = None) -> Response:
     users, tokens = await asyncio.gather(call.perform(ListUsers), call.perform(ListTokens))
     link = _link(call, invitation) if invitation else ""
-    return call.page(
+    return await call.page(
         "users.html", users=users, tokens=tokens, invitation=invitation, link=link, token=token, roles=OF_ACCOUNTS,
         token_roles=OF_TOKENS, channels=sorted(call.context.engine.feeds),
     )  # fmt: skip
