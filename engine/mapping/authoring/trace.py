@@ -67,7 +67,9 @@ class Trace:
         """Forget the message before, and make the steps read this one anew instead of from their caches."""
         for noted in (self.roots, self.conditions, self.stack):
             noted.clear()
-        message.dialect = MessageEncoding(message.delimiters, message.charset)
+        own = MessageEncoding(message.delimiters, message.charset)
+        # What is mapped is another one where it holds what no FHIR text may.
+        message.dialect = message.legible().dialect = own
 
     def watch(
         self, step: Step, kind: StepKind, scope: Scope, source: str = "", rule: Alternative | None = None

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.config.settings import shipped
 from engine.errors import MessageError
 from engine.hl7.message import Message, parse
@@ -76,17 +78,25 @@ def test_every_value_of_a_corpus_plan_is_explained(source: MappingSource, corpus
     assert seen["Encounter"] > len(corpus) / 8
 
 
-def test_a_watched_mapping_explains_each_message_as_if_it_were_the_first(source: MappingSource) -> None:
-    """Each sample, two times in turn with the others, by one mapping and by one compiled for it alone."""
+@pytest.mark.parametrize(
+    "raws",
+    [
+        pytest.param([path.read_bytes() for path in SAMPLES], id="samples"),
+        pytest.param([SAMPLES[0].read_bytes().replace(b"Odile", b"Od\x07ile")], id="a control character"),
+    ],
+)
+def test_a_watched_mapping_explains_each_message_as_if_it_were_the_first(
+    source: MappingSource, raws: list[bytes]
+) -> None:
+    """In turn by one mapping, and by one that is compiled for the message alone."""
     watched = watch(source, channel_of({}))
-    messages = [parse(path.read_bytes().replace(b"\n", b"\r")) for path in SAMPLES]
-    alone = [explain(source, channel_of({}), message) for message in messages]
-    for again in range(2):
-        for path, message, fresh in zip(SAMPLES, messages, alone, strict=True):
-            found = explained_by(watched, message)
-            assert found.evidence, path
+    alone = [explain(source, channel_of({}), parse(raw)) for raw in raws]
+    for again in range(4):
+        for number, (raw, fresh) in enumerate(zip(raws, alone, strict=True)):
+            found = explained_by(watched, parse(raw))
+            assert found.evidence, number
             for name in ("evidence", "outcome", "conditions", "lines"):
-                assert getattr(found, name) == getattr(fresh, name), (path, again, name)
+                assert getattr(found, name) == getattr(fresh, name), (number, again, name)
 
 
 def test_a_value_has_its_rule_its_source_and_what_was_done(source: MappingSource, message: Make) -> None:
