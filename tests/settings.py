@@ -1,12 +1,14 @@
 """The tables of settings in the documents, generated: `python -m tests.settings` writes them from the models."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from engine.config.alerting import Alerting
 from engine.config.channel import Channel
+from engine.config.profile import NAMES, profile_of
 from engine.config.reference import settings_table
 from engine.config.service import ServiceConfiguration
 from engine.config.sites import Sites
@@ -28,6 +30,36 @@ def with_table(text: str, mark: str, model: type[BaseModel]) -> str:
     return f"{before}{begin}{settings_table(model)}\n{end}{after}"
 
 
+SERVERS: Final = ROOT / "engine/ops/docs/servers.md"
+
+
+def profiles_table() -> str:
+    """Return the table of profiles, of their files."""
+    lines = ["| Profile | Server | Sets | Forbids | What to know |", "|---|---|---|---|---|"]
+    for name in NAMES:
+        profile = profile_of(name)
+        sets = "<br>".join(f"`{line}`" for line in _lines(profile.defaults))
+        forbids = "<br>".join(f"`{one.key}: {one.value}` ({one.why})" for one in profile.forbids)
+        lines.append(f"| `{name}` | {profile.title} | {sets} | {forbids} | {' '.join(profile.habits)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _lines(value: dict[str, Any], above: str = "") -> Iterator[str]:
+    for key, part in value.items():
+        if isinstance(part, dict):
+            yield from _lines(part, f"{above}{key}.")
+        else:
+            yield f"{above}{key}: {part}"
+
+
+def with_profiles(text: str) -> str:
+    """Return the page of servers with the table of today between its marks."""
+    before, begin, rest = text.partition("<!-- profiles -->\n")
+    _, end, after = rest.partition("<!-- /profiles -->")
+    return f"{before}{begin}{profiles_table()}{end}{after}"
+
+
 if __name__ == "__main__":
+    SERVERS.write_text(with_profiles(SERVERS.read_text("utf-8")), "utf-8")
     for document, mark, model in TABLES:
         document.write_text(with_table(document.read_text("utf-8"), mark, model), "utf-8")

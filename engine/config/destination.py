@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from engine.config import pem
 from engine.config.model import Frozen, Placed, nearest
 from engine.config.network import is_loopback
+from engine.config.profile import GENERIC, NAMES, ProfileName, profile_of
 from engine.config.secret import Secret
 from engine.config.text import FilePath, Line, Name, Url, UrlOrEmpty
 
@@ -178,6 +179,7 @@ class Destination(Frozen):
     """One FHIR server that a channel keeps up to date."""
 
     name: Name = Field(description="name in states, metrics and pages", examples=["unnamed"])
+    profile: ProfileName = Field("generic", description="which server it is: sets defaults of these keys; see servers")
     fhir: Literal["R4", "STU3"] = Field("R4", description="FHIR version spoken there")
     base_url: Url = Field(description="FHIR base URL", examples=["https://fhir.example/R4"])
     auth: Auth = Field(Auth(), description="credentials")
@@ -222,17 +224,25 @@ class Destination(Frozen):
         description="whether all resources but the patient are sent as one transaction where the server takes any",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        """Take the defaults of the profile for the keys that are not written."""
+        name = given.get("profile") if isinstance(given, dict) else None
+        return profile_of(name).with_defaults(given) if name in NAMES else given
+
     def conflicts(self) -> Iterator[Placed]:
-        """Yield a base for look-ups on another server, which the credentials are not for."""
+        """Yield what the server cannot do, and a base for look-ups elsewhere, which the credentials are not for."""
+        yield from profile_of(self.profile).faults(self)
         if self.lookup_base_url and urlsplit(self.lookup_base_url)[:2] != urlsplit(self.base_url)[:2]:
             yield ("lookup_base_url",), f"{self.lookup_base_url}, on another server", "give a base beside base_url"
 
     def warnings(self) -> Iterator[Placed]:
         """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""
         yield from in_the_clear("base_url", self.base_url)
-        if self.if_none_exist == "identifier" and self._is_laid_out_as_ours():
+        if self.profile == GENERIC and self.if_none_exist == "identifier" and self._is_laid_out_as_ours():
             found = "identifier, by which the shipped service creates nobody: a new patient's entry would be held"
-            yield ("if_none_exist",), found, "write if_none_exist: demographics"
+            yield ("if_none_exist",), found, "write profile: shipped"
         for name in unknown_parameters(self.if_none_exist):
             found = f"{name!r}, which is no search parameter of Patient"
             yield ("if_none_exist",), found, "a server that ignores it takes anybody for this patient; use another"

@@ -95,6 +95,7 @@ CHANNEL_ROWS: Final = (
     ("limits.unread_reply_bytes", 1, "found '1'", "at least 1024"),
     ("limits.in_flight", 0, "found '0'", "at least 1"),
     ("destinations[].name", "a b", "found 'a b'", "letters, digits"),
+    ("destinations[].profile", "azur", "found 'azur'", "did you mean azure?"),
     ("destinations[].fhir", "R5", "found 'R5'", "'R4'"),
     ("destinations[].base_url", "http://127.0.0.1:80800/fhir", "80800", "a whole URL"),
     ("destinations[].auth.type", "bearr", "found 'bearr'", "did you mean bearer?"),

@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from engine.config.destination import Destination as Settings
+from engine.config.profile import GENERIC, guessed, profile_of
 from engine.config.secret import Secret
 from engine.deliver.destination import FhirDestination
 from engine.deliver.interactions import LEFT_OUT
@@ -102,9 +103,24 @@ def check_of(
         findings.append(_notices(abilities))
     if lookup_base is not None:
         findings.append(_look_ups(settings, lookup_base))
+    findings.insert(-1, _profile(settings, abilities))
     standing = next(one for one in GRAVEST if one in {each for each, _, _ in findings})
     found = "; ".join((server, *(words for _, words, _ in findings)))
     return Check(name, standing, found, "; ".join(do for _, _, do in findings if do))
+
+
+def _profile(settings: Settings, abilities: Abilities) -> Finding:
+    """Say which profile is used, and which one the server's name or address speaks for."""
+    named, guess = settings.profile, guessed(abilities.server, settings.base_url)
+    if not guess or guess == named:
+        return CheckStatus.GOOD, f"profile {named}", ""
+    found = f"profile {named}; it looks like {profile_of(guess).title}"
+    changes = profile_of(guess).changes(settings)
+    forbids = [key for (key,), _found, _do in profile_of(guess).faults(settings)]
+    if named == GENERIC and not changes and not forbids:
+        return CheckStatus.GOOD, found, ""
+    about = f", which sets or checks {', '.join(sorted({*changes, *forbids}))}" if changes or forbids else ""
+    return CheckStatus.LOOK, found, f"set profile: {guess}{about}, or leave it if you know better"
 
 
 def _merging(settings: Settings, abilities: Abilities) -> Finding:

@@ -105,6 +105,27 @@ def test_what_a_destination_is_told_to_do(
     assert bool(found.do) is (standing is not CheckStatus.GOOD)
 
 
+@pytest.mark.parametrize(
+    ("settings", "server", "standing", "found", "do"),
+    [
+        ({}, "HAPI FHIR Server 8.2.0", CheckStatus.GOOD, "profile generic; it looks like HAPI FHIR JPA", ""),
+        ({}, "adt-engine interchange 1.0.0", CheckStatus.LOOK, "profile generic; it looks like", "if_none_exist"),
+        ({"profile": "shipped"}, "adt-engine interchange 1.0.0", CheckStatus.GOOD, "profile shipped", ""),
+        ({"profile": "azure"}, "HAPI FHIR Server 8.2.0", CheckStatus.LOOK, "profile azure; it looks like", "hapi"),
+        ({}, "Some server 1", CheckStatus.GOOD, "profile generic", ""),
+    ],
+)
+def test_the_profile_of_a_server_is_guessed(
+    settings: dict[str, str], server: str, standing: CheckStatus, found: str, do: str
+) -> None:
+    """By the name that it gives; it is to be looked at where the profile would change something, or is another's."""
+    known = Abilities(stated=True, server=server, operation="merge", provable=True)
+    check = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), known)
+    assert check.standing is standing
+    assert found in check.found
+    assert (do in check.do) if do else not check.do
+
+
 def test_types_that_a_destination_does_not_list_are_told() -> None:
     """What the mappings of its channels send and it does not list is named, with what becomes of such messages."""
     told = replace(TOLD, if_match=True, transaction=True)
