@@ -26,7 +26,7 @@ class DestinationView(Answer, facts=True):
     `next_try_at` is None where it is well, paused, or being tried now.
     `failing`: as a whole it cannot be used (`reason`: token, permission, TLS), and is tried again by itself; `open`:
     too many failures in a row, the same; `unreachable`: it has not answered since the start; `lacks`: what its server
-    does not do, such as honour If-Match.
+    does not do, such as honour If-Match; `profile`: which server its file says that it is.
     """
 
     destination: str
@@ -42,6 +42,7 @@ class DestinationView(Answer, facts=True):
     held: Count
     held_since: Time | None
     fhir: str
+    profile: str = "generic"
     concurrency: Count
     channels: tuple[str, ...]
     lacks: tuple[str, ...]
@@ -137,6 +138,7 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> DestinationView:
         held=backlog.held,
         held_since=time_of(backlog.held_since),
         fhir=dispatch.settings.fhir,
+        profile=dispatch.settings.profile,
         concurrency=dispatch.settings.concurrency,
         channels=tuple(sorted(one for one, feed in engine.feeds.items() if name in feed.destinations)),
         lacks=tuple(dispatch.lacks),
