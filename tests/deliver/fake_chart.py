@@ -66,9 +66,12 @@ class FakeChart(FakeFhir):
         if request.method != "GET":
             return self._written(request, path, orjson.loads(body))
         if not logical_id:
-            return answer_json(200, self._bundle(self._look(type_, request.query_string)))
+            return answer_json(200, self._bundle(self._found(request, type_)))
         held = self.chart.get(path)
         return self._told(200, held) if held else outcome_of(410 if path in self.gone else 404, "not-found")
+
+    def _found(self, request: web.Request, type_: str) -> list[dict[str, Any]]:
+        return super()._found(request, type_) if type_ == "Patient" else self._look(type_, request.query_string)
 
     def _statement(self) -> dict[str, Any]:
         statement = super()._statement()
@@ -148,15 +151,20 @@ class FakeChart(FakeFhir):
             return outcome_of(422, "not-found", dangling[0].partition("/")[0])
         if request.method == "POST":
             return self._made(path, content, request.headers.get("If-None-Exist"))
+        return self._put_resource(request, path, content)
+
+    def _put_resource(self, request: Any, path: str, content: dict[str, Any]) -> web.Response:
         held = self.chart.get(path)
-        if held is None:
+        if held is None and not self.update_create:
             return outcome_of(410 if path in self.gone else 404, "not-found")
+        once = self.honours_if_none_match and request.headers.get("If-None-Match") == "*"
         tag = request.headers.get("If-Match")
-        if tag and tag != f'W/"{held["meta"]["versionId"]}"':
+        if held is not None and (once or (tag and tag != f'W/"{held["meta"]["versionId"]}"')):
             return outcome_of(412, "conflict")
         self._keep(path, content)
-        self.effects.append(f"update {path}")
-        return self._told(200, self.chart[path])
+        self.gone.discard(path)
+        self.effects.append(f"update {path}" if held else f"create {path}")
+        return self._told(200 if held else 201, self.chart[path])
 
     def _made(self, type_: str, body: dict[str, Any], condition: str | None) -> web.Response:
         found = self._look(type_, condition) if condition else []

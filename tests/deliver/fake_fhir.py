@@ -4,7 +4,7 @@ import asyncio
 import copy
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
@@ -50,6 +50,8 @@ class FakeFhir:
         self.survivor_for_old_numbers = True
         self.unique_mrn = True
         self.honours_if_match = True
+        self.update_create: bool | None = None
+        self.honours_if_none_match = True
         self.versioning = "versioned-update"
         self.software: dict[str, str] = {}
         self.operations = ["merge"]
@@ -161,7 +163,7 @@ class FakeFhir:
             return self._patients(request, body)
         logical_id = path.removeprefix("Patient/")
         if request.method == "PUT":
-            return self._update(logical_id, orjson.loads(body), request.headers.get("If-Match"))
+            return self._put(logical_id, orjson.loads(body), request.headers)
         return self._delete(logical_id) if request.method == "DELETE" else self._read(logical_id)
 
     def _operation(self, request: web.Request, path: str, body: bytes) -> web.Response:
@@ -174,7 +176,11 @@ class FakeFhir:
     def _patients(self, request: web.Request, body: bytes) -> web.Response:
         if request.method == "POST":
             return self._create(orjson.loads(body), request.headers.get("If-None-Exist"))
-        return answer_json(200, self._bundle(self._search(request.query_string)))
+        return answer_json(200, self._bundle(self._found(request, "Patient")))
+
+    def _found(self, request: web.Request, _type: str) -> list[dict[str, Any]]:
+        """Return what a search finds."""
+        return self._search(request.query_string)
 
     def _read(self, logical_id: str) -> web.Response:
         held = self.patients.get(logical_id)
@@ -221,6 +227,8 @@ class FakeFhir:
             "conditionalCreate": True,
             "operation": operations if self.merges else [],
         }
+        if self.update_create is not None:
+            patient["updateCreate"] = self.update_create
         if self.cascades:
             url = "https://site.example/fhir/StructureDefinition/cascade-delete"
             patient["extension"] = [{"url": url, "valueBoolean": True}]
@@ -270,6 +278,22 @@ class FakeFhir:
         await self._runner.cleanup()
         self.restore(backup)
         await self.start(port=port)
+
+    def _put(self, logical_id: str, body: dict[str, Any], headers: Mapping[str, str]) -> web.Response:
+        """Update, or create under the client's id where `update_create` says so (FHIR, http.html#upsert)."""
+        there = logical_id in self.patients
+        if there and self.honours_if_none_match and headers.get("If-None-Match") == "*":
+            return outcome_of(412, "conflict")
+        if there or not self.update_create:
+            return self._update(logical_id, body, headers.get("If-Match"))
+        if self.unique_mrn and self._taken(body, ""):
+            return outcome_of(409, "duplicate", "duplicate-mrn")
+        self._store(logical_id, body)
+        self.gone.discard(logical_id)
+        self.effects.append(f"create {logical_id}")
+        answer = self._patient(201, self.patients[logical_id])
+        answer.headers["Location"] = f"{self.base}/Patient/{logical_id}"
+        return answer
 
     def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
         held = self.patients.get(logical_id)
