@@ -101,7 +101,8 @@ async def _show(call: WebCall) -> Response:
     seq = call.entry()
     if call.may(Permission.PHI):
         whole = await call.perform(ShowMessage, entry=seq)
-        call.context.begin(prepare(call.context.engine, whole.channel))
+        if not call.context.begun:
+            call.context.begin(prepare(call.context.engine, whole.channel))
         return await _page(call, whole, whole.segments)
     return await _page(call, await call.perform(ShowFacts, entry=seq), ())
 
