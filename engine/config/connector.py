@@ -8,8 +8,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from engine.config import pem
-from engine.config.destination import in_the_clear
 from engine.config.model import Frozen, Placed
+from engine.config.network import in_the_clear
 from engine.config.secret import Secret
 from engine.config.text import BESIDE, FilePath, Line, UriOrEmpty, UrlOrEmpty
 
@@ -29,6 +29,9 @@ class ConnectorAuth(Frozen):
     client_id: Line = Field("", description="the service's name there")
     client_secret: Secret | None = Field(None, description="what proves it: {env: NAME} or {file: PATH}")
     private_key: Secret | None = Field(None, description="or a PEM key that signs (SMART backend services)")
+    method: Literal["post", "basic"] = Field(
+        "post", description="how client_secret is sent: in the form, or in the Authorization header"
+    )
     key_id: Line = Field("", description="`kid` of the private key")
     scope: Line = Field("", description="scopes asked for, separated by spaces")
 
@@ -44,6 +47,8 @@ class ConnectorAuth(Frozen):
             yield ("client_id",), "missing", "add it: a token endpoint wants to know who asks"
         if self.given and (self.client_secret is None) == (self.private_key is None):
             yield ("token_url",), "none or both of client_secret and private_key", "give one of them"
+        if self.method == "basic" and self.client_secret is None:
+            yield ("method",), "basic without client_secret", "give client_secret too, or leave method out"
         if given and not self.given:
             yield (given[0],), "given without token_url", "give token_url too"
 

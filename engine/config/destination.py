@@ -1,7 +1,7 @@
 """One FHIR server that a channel keeps up to date: address, credentials, delivery, criteria of a conditional create."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from engine.config import pem
 from engine.config.model import Frozen, Placed, nearest
-from engine.config.network import is_loopback
+from engine.config.network import in_the_clear
 from engine.config.profile import GENERIC, NAMES, ProfileName, profile_of
-from engine.config.secret import Secret
-from engine.config.text import FilePath, Line, Name, Url, UrlOrEmpty
+from engine.config.sign_in import Auth
+from engine.config.text import FilePath, Name, Url, UrlOrEmpty
 
 WORDS: Final = ("identifier", "demographics")
 PLACEHOLDERS: Final = ("system", "value", "family", "given", "gender", "birthdate")
@@ -66,19 +66,6 @@ def _pairs(template: str) -> list[tuple[str, str]]:
 # The host of the address that a draft has.
 NOWHERE: Final = "destination.invalid"
 _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
-_NEEDED_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
-    "none": (),
-    "bearer": ("token",),
-    "client_credentials": ("token_url", "client_id", "client_secret"),
-    "private_key_jwt": ("token_url", "client_id", "private_key"),
-    "refresh_token": ("token_url", "client_id", "refresh_token"),
-}
-# What may be given besides that.
-_ALSO_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
-    "client_credentials": ("scope",),
-    "private_key_jwt": ("key_id", "scope", "client_secret"),
-    "refresh_token": ("client_secret", "scope"),
-}
 # Where the shipped service has its FHIR bases (STU3, R4), and its token endpoint.
 _OUR_BASES: Final = frozenset({"/fhir", "/fhir/R4"})
 _OUR_TOKEN_ENDPOINT: Final = "/oauth/token"  # noqa: S105 - a path
@@ -105,17 +92,6 @@ def _operation(text: str) -> str:
     return name
 
 
-def in_the_clear(key: str, url: str) -> Iterator[Placed]:
-    """Yield a URL that sends to another machine without TLS."""
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        yield (
-            (key,),
-            f"{url} sends patients' data or credentials in the clear",
-            "use https:// where others share the line",
-        )
-
-
 class Retry(Frozen):
     """Backoff with full jitter between the first and the longest wait; what is held instead of tried for ever."""
 
@@ -136,43 +112,6 @@ class Retry(Frozen):
         if self.max_seconds < self.first_seconds:
             found = f"{self.max_seconds:g}, which is less than first_seconds"
             yield ("max_seconds",), found, f"at least {self.first_seconds:g}"
-
-
-class Auth(Frozen):
-    """How a destination knows the engine."""
-
-    type: Literal["none", "bearer", "client_credentials", "private_key_jwt", "refresh_token"] = Field(
-        "none", description="which credentials are used"
-    )
-    token_url: UrlOrEmpty = Field("", description="the token endpoint", examples=["https://auth.example/token"])
-    client_id: Line = Field("", description="the engine's name at the token endpoint", examples=["engine"])
-    client_secret: Secret | None = Field(None, description="for client_credentials")
-    token: Secret | None = Field(None, description="for bearer")
-    refresh_token: Secret | None = Field(None, description="for refresh_token")
-    private_key: Secret | None = Field(None, description="PEM or JWK, for private_key_jwt")
-    key_id: Line = Field("", description="`kid` of the private key")
-    scope: Line = Field("", description="scopes asked for, separated by spaces")
-
-    def conflicts(self) -> Iterator[Placed]:
-        """Yield what the type needs and is not there, and what is there and would not be used."""
-        needed = _NEEDED_BY_AUTH[self.type]
-        for name in needed:
-            if not getattr(self, name):
-                yield (name,), "missing", f"add it: auth of type {self.type} needs {name}"
-        used = {"type", *needed, *_ALSO_BY_AUTH.get(self.type, ())}
-        given = [name for name in type(self).model_fields if name not in used and getattr(self, name)]
-        if given:
-            types = [one for one, names in _NEEDED_BY_AUTH.items() if given[0] in names]
-            hint = f"type: {types[0]}" if types else "a type that uses it"
-            yield (
-                ("type",),
-                f"{self.type} with {given[0]}, which it does not use",
-                f"give {hint}, or leave {given[0]} out",
-            )
-
-    def warnings(self) -> Iterator[Placed]:
-        """Yield a token endpoint that is asked in the clear."""
-        yield from in_the_clear("token_url", self.token_url)
 
 
 class Destination(Frozen):

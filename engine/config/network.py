@@ -1,12 +1,13 @@
 """Addresses of machines: networks that may come in, hosts that only this machine can reach, URLs that take a token."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
 
+from engine.config.model import Placed
 from engine.config.text import is_host
 
 
@@ -29,6 +30,17 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def in_the_clear(key: str, url: str) -> Iterator[Placed]:
+    """Yield a URL that sends to another machine without TLS."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        yield (
+            (key,),
+            f"{url} sends patients' data or credentials in the clear",
+            "use https:// where others share the line",
+        )
 
 
 def encrypted_url(text: str) -> str:

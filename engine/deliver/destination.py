@@ -17,13 +17,14 @@ from engine.deliver.reply import RequestReply
 from engine.deliver.stored import Cache, ServerResource
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
+from engine.deliver.wire.authorizer import Authorizer
 from engine.deliver.wire.client import FhirClient
 from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
 from engine.deliver.wire.exchange import Exchange, Memory
 from engine.deliver.wire.failure import class_of, error_of, failure_of
-from engine.deliver.wire.oauth import Tokens
-from engine.deliver.wire.server import Caches, Continuity, DestinationServer, Fence
-from engine.errors import DeliveryError, HeldDeliveryError, InvolvedRecord, RejectedDeliveryError
+from engine.deliver.wire.oauth import clock_codes
+from engine.deliver.wire.server import REFUSED, Caches, Continuity, DestinationServer, Fence
+from engine.errors import DeliveryError, DestinationError, HeldDeliveryError, InvolvedRecord, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
 from engine.http.request import HttpRequest
@@ -33,6 +34,8 @@ PATIENT_NAME: Final = "patient"
 # What a second time finds done by reading. Others, and what names all that was written (Attest), go by their intents.
 REPEATABLE: Final = (Upsert, Keep, Find)
 VISIT: Final = "Encounter"
+# A search that finds nobody, whoever is asked.
+NOBODY: Final = "Patient?identifier=urn%3Aadt-engine%7Cnobody&_count=1"
 # How often a delivery is begun in a row while other connections to the server are lost.
 MOST_STARTS: Final = 3
 
@@ -57,15 +60,16 @@ class FhirDestination:
         self.settings = settings
         self._channel = channel
         self._checked = False
+        self._clock = clock
         self._token_client = FhirClient(
             request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False
         )
         ticks = ticks or _ticks
-        tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks, new_id=new_id)
+        authorizer = Authorizer(settings.auth, self._token_client, clock=clock, ticks=ticks, new_id=new_id)
         caches = Caches(Cache(cache_patients, ticks=ticks))
         continuity = Continuity(ticks, caches.clear, caches.doubt)
         client = FhirClient(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, lost=continuity.broken)
-        self._server = DestinationServer(settings, client, tokens, caches, continuity, fence)
+        self._server = DestinationServer(settings, client, authorizer, caches, continuity, fence)
         self._lookups = LookUpClient(self._server, ticks)
         self._notices = NoticeClient(self._server)
         self.proofs = self._server.proofs
@@ -99,6 +103,19 @@ class FhirDestination:
         self._server.transactions_failed = self._server.creates_watched = 0
         self._checked = True
         return self._server.abilities
+
+    async def try_sign_in(self) -> None:
+        """Search for nobody, which a server that asks for a sign-in answers to those only who have one.
+
+        Raises DeliveryError where no answer comes, DestinationError `http-401` or `http-403` where it refuses; where
+        a signature of the request is refused, with the code of clocks that differ.
+        """
+        answer = await self._server.ask("GET", f"{self._server.base}/{NOBODY}", ())
+        if answer.status in REFUSED:
+            signs = self.settings.auth.type == "aws_sigv4"
+            clock = clock_codes(answer.headers.get("date", ""), self._clock()) if signs else ()
+            reason = f"http-{answer.status}"
+            raise DestinationError(reason, status=answer.status, codes=(reason, *clock))
 
     async def deliver(  # noqa: PLR0913 - what is known of one delivery, by name
         self,
@@ -220,6 +237,10 @@ class FhirDestination:
         for one in plan.interactions:
             if isinstance(one, Keep):
                 self._server.cache_of(one.record.type).forget((*one.record.identities, *one.record.retired))
+
+    def retry_now(self) -> None:
+        """Ask for a token at once, whenever it is needed next, where the last one could not be had."""
+        self._server.authorizer.retry_now()
 
     async def close(self) -> None:
         """Close all connections."""

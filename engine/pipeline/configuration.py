@@ -12,10 +12,12 @@ from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.model import Placed, folded, nearest
 from engine.config.settings import shipped
+from engine.config.sign_in import ALGORITHMS, Auth
 from engine.config.sites import Sites, look_at_sites
 from engine.config.source import Looked
 from engine.deliver.interactions import LEFT_OUT
-from engine.errors import ConfigurationError, Problem
+from engine.deliver.wire.oauth import auth_certificate, auth_key, service_account
+from engine.errors import ConfigurationError, DestinationError, Problem
 from engine.fhir.versions.names import in_stu3
 from engine.mapping.authoring.case import cases_for, cases_of, run_cases
 from engine.mapping.authoring.negation import Negations
@@ -25,7 +27,6 @@ from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
 from engine.mapping.subject.identity_checks import changed_systems
-from engine.security.oauth import UnusableKeyError, signing_key
 
 STU3: Final = "STU3"
 
@@ -243,17 +244,40 @@ def lacking(looked: Looked[Any]) -> Iterator[Problem]:
 
 
 def _unusable_keys(channel: Channel) -> Iterator[Placed]:
-    """Yield the private keys that sign nothing; of one that cannot be read the file's own problem tells."""
+    """Yield the private keys that sign nothing, and the certificates of others.
+
+    Of a secret or file that cannot be read its own problem tells.
+    """
     for number, destination in enumerate(channel.destinations):
-        auth = destination.auth
-        if auth.type != "private_key_jwt" or auth.private_key is None or any(auth.private_key.unavailable()):
-            continue
+        for key, found, expected in _unusable(destination.auth):
+            yield ("destinations", number, "auth", key), found, expected
+
+
+def _unusable(auth: Auth) -> Iterator[tuple[str, str, str]]:
+    if auth.type in ALGORITHMS and auth.private_key is not None and not any(auth.private_key.unavailable()):
         try:
-            signing_key(auth.private_key.read())
-        except UnusableKeyError:
-            path = ("destinations", number, "auth", "private_key")
-            yield (
-                path,
-                "no private key that can be read",
-                "give one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521",
-            )
+            key, _ = auth_key(auth)
+        except DestinationError:
+            yield "private_key", "no private key that can be read", _KEYS.get(auth.algorithm or auth.type, _RSA)
+            return
+        try:
+            if not any(auth.unavailable()):
+                auth_certificate(auth, key)
+        except DestinationError:
+            yield "certificate", f"{auth.certificate} is not of the private key", "name the certificate of that key"
+    if auth.key_file is not None and not any(auth.key_file.unavailable()):
+        try:
+            service_account(auth.key_file.read())
+        except DestinationError:
+            expected = "the JSON file that Google makes of a key: type service_account, client_email, private_key"
+            yield "key_file", "no key of a service account", expected
+
+
+_RSA: Final = "give one as PEM or JWK: RSA, which this algorithm is for"
+# What a private key has to be, by the algorithm, or by the type where none is asked for.
+_KEYS: Final = {
+    "private_key_jwt": "give one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521",
+    "ES256": "give one as PEM or JWK: EC on P-256",
+    "ES384": "give one as PEM or JWK: EC on P-384",
+    "ES512": "give one as PEM or JWK: EC on P-521",
+}

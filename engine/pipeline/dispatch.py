@@ -205,6 +205,7 @@ class Dispatch:
         """Try the destination at once, and what waits for its next try there; nothing starts while it is paused."""
         await self._journal.act(lambda context: context.operations.retry_all(self.name))
         self.throttle.retry_now()
+        self.destination.retry_now()
         self._due = True
         self.look_again()
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from engine.config.destination import CARRIED, PLACEHOLDERS, Auth, Destination, check_criteria, unknown_parameters
+from engine.config.destination import CARRIED, PLACEHOLDERS, Destination, check_criteria, unknown_parameters
+from engine.config.sign_in import Auth
 from engine.deliver.merge.merge import NEVER_CARRIED
 from engine.deliver.patient.question import criteria
 from engine.fhir.patient import PersonName

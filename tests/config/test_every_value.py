@@ -46,6 +46,11 @@ BY_KEY: Final = {name: value for name, value in CREDENTIALS.items() if name != "
     "private_key": SECRET,
 }
 BY_REFRESH: Final = {**CREDENTIALS, "type": "refresh_token", "refresh_token": SECRET}
+BY_PASSWORD: Final = {"type": "basic", "username": "engine", "password": SECRET}
+BY_CERTIFICATE: Final = {**BY_KEY, "type": "entra_certificate", "certificate": "x.pem", "scope": "https://x/.default"}
+BY_ACCOUNT: Final = {"type": "google_service_account", "key_file": SECRET}
+BY_SIGNATURE: Final = {"type": "aws_sigv4", "region": "us-east-1"}
+BY_ACCESS_KEY: Final = {**BY_SIGNATURE, "access_key_id": SECRET, "secret_access_key": SECRET}
 # What else must stand there for a row: another form of the credentials.
 BESIDE: Final[dict[str, tuple[str, Any]]] = {
     "destinations[].auth.token_url": ("destinations[].auth", CREDENTIALS),
@@ -55,6 +60,19 @@ BESIDE: Final[dict[str, tuple[str, Any]]] = {
     "destinations[].auth.private_key": ("destinations[].auth", BY_KEY),
     "destinations[].auth.key_id": ("destinations[].auth", BY_KEY),
     "destinations[].auth.refresh_token": ("destinations[].auth", BY_REFRESH),
+    "destinations[].auth.method": ("destinations[].auth", BY_KEY),
+    "destinations[].auth.username": ("destinations[].auth", BY_PASSWORD),
+    "destinations[].auth.password": ("destinations[].auth", BY_PASSWORD),
+    "destinations[].auth.certificate": ("destinations[].auth", BY_CERTIFICATE),
+    "destinations[].auth.algorithm": ("destinations[].auth", BY_CERTIFICATE),
+    "destinations[].auth.audience": ("destinations[].auth", {"type": "managed_identity", "audience": "https://x"}),
+    "destinations[].auth.key_file": ("destinations[].auth", BY_ACCOUNT),
+    "destinations[].auth.region": ("destinations[].auth", BY_SIGNATURE),
+    "destinations[].auth.service": ("destinations[].auth", BY_SIGNATURE),
+    "destinations[].auth.access_key_id": ("destinations[].auth", BY_ACCESS_KEY),
+    "destinations[].auth.secret_access_key": ("destinations[].auth", BY_ACCESS_KEY),
+    "destinations[].auth.session_token": ("destinations[].auth", BY_SIGNATURE),
+    "destinations[].auth.aws_profile": ("destinations[].auth", BY_ACCESS_KEY),
 }
 NO_FILE: Final = "name a file that the user who runs the engine can read"
 
@@ -102,11 +120,24 @@ CHANNEL_ROWS: Final = (
     ("destinations[].auth.token_url", "auth.example/token", "found 'auth.example/token'", "a whole URL"),
     ("destinations[].auth.client_id", "", "missing", "needs client_id"),
     ("destinations[].auth.client_secret", {"env": "NO_SUCH_SECRET"}, "variable NO_SUCH_SECRET is not set", "--offline"),
+    ("destinations[].auth.method", "basic", "basic without client_secret", "client_secret too"),
+    ("destinations[].auth.username", "a:b", "a colon", "without one"),
+    ("destinations[].auth.password", {"env": "NO_SUCH_SECRET"}, "NO_SUCH_SECRET is not set", "--offline"),
     ("destinations[].auth.token", {"file": "/no/such/secret"}, "/no/such/secret cannot be read", "--offline"),
     ("destinations[].auth.refresh_token", {"env": "NO_SUCH_SECRET"}, "NO_SUCH_SECRET is not set", "--offline"),
     ("destinations[].auth.private_key", SECRET, "no private key", "PEM or JWK"),
     ("destinations[].auth.key_id", "a\tb", "found 'a\\tb'", "one line"),
+    ("destinations[].auth.certificate", "/no/such.pem", "No such file", NO_FILE),
+    ("destinations[].auth.algorithm", "ES256", "ES256 for entra_certificate", "one of PS256, RS256"),
     ("destinations[].auth.scope", ["system/*.*"], "found a list", "a word or a text"),
+    ("destinations[].auth.audience", "", "missing", "needs audience"),
+    ("destinations[].auth.key_file", SECRET, "no key of a service account", "the JSON file"),
+    ("destinations[].auth.region", "", "missing", "needs region"),
+    ("destinations[].auth.service", "Health Lake", "found 'Health Lake'", "as AWS writes it"),
+    ("destinations[].auth.access_key_id", None, "missing", "both halves"),
+    ("destinations[].auth.secret_access_key", None, "missing", "both halves"),
+    ("destinations[].auth.session_token", SECRET, "without an access key", "access_key_id"),
+    ("destinations[].auth.aws_profile", "prod", "with an access key", "one of them"),
     ("destinations[].if_none_exist", "demographic", "found 'demographic'", "did you mean demographics?"),
     ("destinations[].concurrency", 0, "found '0'", "at least 1"),
     ("destinations[].retry.first_seconds", "nan", "found 'nan'", "a number"),
@@ -232,6 +263,7 @@ SERVICE_ROWS: Final = (
         "NO_SUCH_SECRET is not set",
         "--offline",
     ),
+    ("tenants.NAME.connectors.NAME.auth.method", "form", "found 'form'", "'post'"),
     ("tenants.NAME.connectors.NAME.auth.key_id", "a\nb", "found 'a\\nb'", "one line"),
     ("tenants.NAME.connectors.NAME.auth.scope", "a\nb", "found 'a\\nb'", "one line"),
     ("tenants.NAME.connectors.NAME.ca_file", "/no/such.pem", "No such file", NO_FILE),

@@ -119,7 +119,7 @@ class DryRunServer(DestinationServer):
     """
 
     def __init__(self, real: DestinationServer) -> None:
-        super().__init__(real.settings, real.client, real.tokens, Caches(Cache(ROOM)), Continuity(lambda: 0.0))
+        super().__init__(real.settings, real.client, real.authorizer, Caches(Cache(ROOM)), Continuity(lambda: 0.0))
         can = real.abilities
         self.abilities = replace(can, provable=False, if_match=can.if_match or can.provable)
         self.calls: list[PlannedCall] = []

@@ -15,9 +15,9 @@ from engine.config.destination import Destination as Settings
 from engine.deliver.stored import PATIENT, Body, Cache
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.abilities import Abilities, IfMatchProofs
+from engine.deliver.wire.authorizer import Authorizer
 from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.deliver.wire.failure import failure_of
-from engine.deliver.wire.oauth import Tokens
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import in_stu3, stu3_name
@@ -77,6 +77,8 @@ class Continuity:
 MEDIA_TYPE = "application/fhir+json"
 # Some servers answer a search as they answered it a minute ago, which hides what was written since.
 FRESH: Final = ("Cache-Control", "no-cache")
+# Answers that another authorization may change.
+REFUSED: Final = frozenset({401, 403})
 # Transactions in a row that failed and were not the fault of what was in them, until they are sent no more.
 MOST_FAILURES: Final = 3
 
@@ -109,7 +111,7 @@ class Caches:
 
 
 class DestinationServer:
-    """A destination's client, tokens, abilities, and what is remembered of its Patients and its other resources.
+    """A destination's client, sign-in, abilities, and what is remembered of its Patients and its other resources.
 
     `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
     """
@@ -118,7 +120,7 @@ class DestinationServer:
         self,
         settings: Settings,
         client: FhirClient,
-        tokens: Tokens,
+        authorizer: Authorizer,
         caches: Caches,
         continuity: Continuity,
         fence: Fence | None = None,
@@ -129,7 +131,7 @@ class DestinationServer:
         self._caches = caches
         self.abilities = Abilities()
         self.client = client
-        self.tokens = tokens
+        self.authorizer = authorizer
         self.continuity = continuity
         self.proofs = IfMatchProofs()
         self.transactions_failed = 0
@@ -140,13 +142,17 @@ class DestinationServer:
     async def ask(
         self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b""
     ) -> ServerResponse:
-        """Send one request with the destination's authorization; after a 401 once more with a new token."""
-        authorization = await self.tokens.header()
+        """Send one request with the destination's authorization; once more with a new one where that is refused."""
+        names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
+        if method == "GET":
+            names.append(FRESH)
+        authorization = await self.authorizer.authorization(method, url, names, body)
         if self._fence is not None and method != "GET":
             await self._fence()
-        answer = await self._send(method, url, headers, body, authorization)
-        if answer.status == 401 and self.tokens.refused(authorization):
-            answer = await self._send(method, url, headers, body, await self.tokens.header())
+        answer = await self._send(method, url, [*names, *authorization], body)
+        if answer.status in REFUSED and self.authorizer.refused(authorization, answer.status):
+            authorization = await self.authorizer.authorization(method, url, names, body)
+            answer = await self._send(method, url, [*names, *authorization], body)
         return answer
 
     def forget(self) -> None:
@@ -191,20 +197,13 @@ class DestinationServer:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self.tokens.close()
+        await self.authorizer.close()
         await self.client.close()
 
-    async def _send(
-        self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
-    ) -> ServerResponse:
-        names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
-        if method == "GET":
-            names.append(FRESH)
-        if authorization:
-            names.append(("Authorization", authorization))
+    async def _send(self, method: str, url: str, headers: list[tuple[str, str]], body: bytes) -> ServerResponse:
         self.continuity.sent()
         try:
-            answer = await self.client.send(method, url, names, body)
+            answer = await self.client.send(method, url, headers, body)
         except BaseException:
             self.continuity.unanswered()
             raise

@@ -24,6 +24,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "token-unavailable": "its token server does not answer",
     "token-refused": "its token server refuses our credentials",
     "private-key-unusable": "our private key cannot be used",
+    "signing-certificate-unusable": "our certificate cannot be used",
+    "no-credentials": "there is no AWS access key",
     "secret-unreadable": "our secret cannot be read",
     "answer-unreadable": "what answers is not HTTP or not JSON",
     PauseReason.BY_OPERATOR: "somebody paused it",

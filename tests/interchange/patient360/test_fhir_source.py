@@ -145,7 +145,9 @@ def test_a_wrong_secret(other: Outside, tmp_path: Path) -> None:
     wrong.touch(0o600)
     wrong.write_text("not " + SECRET)
     source = server(f"{other.url}/fhir/R4", **by_secret(other, client_secret={"file": str(wrong)}))
-    with pytest.raises(SourceError, match=r"^The source other gives no token \(40[01]\); check client_id"):
+    with pytest.raises(
+        SourceError, match=r"^The source other gives no token \(40[01], invalid_client\); check client_id"
+    ):
         retrieved(source, subject("x"))
 
 

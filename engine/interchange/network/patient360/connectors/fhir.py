@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final
-from urllib.parse import urlencode
 
 import orjson
 
@@ -33,39 +32,44 @@ from engine.interchange.network.patient360.connectors.server import (
     objects,
 )
 from engine.interchange.rest.resource.catalogue import CHART
-from engine.security.oauth import UnusableKeyError, access_token, assertion, signing_key
+from engine.security.oauth import (
+    TokenRefusedError,
+    UnusableKeyError,
+    assertion,
+    issued_token,
+    signing_key,
+    token_request,
+)
 
 Post = Callable[[str, dict[str, str], bytes], Awaitable[OutboundReply]]
 
 ALGORITHMS: Final = frozenset({"ES384", "RS384"})  # those of SMART backend services
-FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
 
 async def bearer(auth: ConnectorAuth, post: Post, now: datetime, new_id: Callable[[], str]) -> dict[str, str]:
     """Return the authorization header, {} if no auth is configured; OutboundError."""
     if not auth.given:
         return {}
-    form = {"grant_type": "client_credentials", "client_id": auth.client_id}
+    form = {"grant_type": "client_credentials"}
     if auth.scope:
         form["scope"] = auth.scope
-    if auth.client_secret is not None:
-        form["client_secret"] = _read(auth.client_secret)
+    secret = "" if auth.client_secret is None else _read(auth.client_secret)
     if auth.private_key is not None:
         form |= _proof(auth, _read(auth.private_key), now, new_id)
-    reply = await post(auth.token_url, FORM, urlencode(form).encode())
-    token = _token(reply)
-    if reply.status != 200 or not token:
-        raise OutboundError(f"gives no token ({reply.status}); check client_id, its proof and scope")
-    return {"authorization": f"Bearer {token}"}
-
-
-def _token(reply: OutboundReply) -> str:
+    reply = await post(auth.token_url, *token_request(form, auth.client_id, secret, auth.method))
     try:
-        answer = orjson.loads(reply.body)
+        token = issued_token(reply.status, _answer(reply), now)
+    except TokenRefusedError as error:
+        said = ", ".join((str(reply.status), *error.codes))
+        raise OutboundError(f"gives no token ({said}); check client_id, its proof and scope") from error
+    return {"authorization": f"Bearer {token.text}"}
+
+
+def _answer(reply: OutboundReply) -> object:
+    try:
+        return orjson.loads(reply.body)
     except ValueError:
-        return ""
-    token = access_token(answer)
-    return token if token.isascii() and token.isprintable() else ""
+        return None
 
 
 def _read(secret: Secret) -> str:
