@@ -1,6 +1,6 @@
 """Destinations, and the secrets that channels refer to: what each server can do, and what it ignores."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,7 @@ from engine.config.secret import Secret
 from engine.deliver.destination import FhirDestination
 from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.abilities import Abilities
-from engine.errors import AdtEngineError
+from engine.errors import AdtEngineError, DestinationError
 from engine.journal.state.memory import proofs_in
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.pipeline.configuration import Configuration
@@ -63,13 +63,82 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
     try:
         destination.proofs.known |= proofs_in(data, settings.name)
         abilities = await destination.check()
+        await destination.try_sign_in()
         base = await destination.lookup_base() if _looks_up(settings, configuration) else None
         lacking = _lacking(destination, configuration)
+    except DestinationError as error:
+        found, do = refusal_of(settings, error)
+        return Check(name, CheckStatus.FIX, f"{settings.base_url}: {found}", do)
     except AdtEngineError as error:
         return Check(name, CheckStatus.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
     finally:
         await destination.close()
     return check_of(name, settings, abilities, base, lacking)
+
+
+_CLOCK: Final = "set the clock (timedatectl, chronyc tracking): signatures and assertions are good for minutes only"
+# Why a sign-in fails, by the codes of its error, the most exact first; the keys of `auth` stand in braces. Those of
+# Entra are its AADSTS numbers.
+SIGN_IN: Final[Mapping[str, tuple[str, str]]] = {
+    "sign-in-clock-behind": (
+        "the sign-in is refused, and this machine's clock is behind by more than a minute",
+        _CLOCK,
+    ),
+    "sign-in-clock-ahead": ("the sign-in is refused, and this machine's clock is ahead by more than a minute", _CLOCK),
+    "aadsts700016": ("Entra knows no client {client_id} there", "correct client_id, or the tenant in token_url"),
+    "aadsts7000215": ("Entra refuses the secret", "give the secret's value, not its id"),
+    "aadsts7000222": ("the secret has expired", "make a new one there"),
+    "aadsts700027": ("Entra does not know the certificate", "upload {certificate} there, for the client {client_id}"),
+    "aadsts500011": ("Entra knows no resource of that scope or audience", "correct scope: the FHIR URL/.default"),
+    "aadsts70011": ("Entra does not know the scope {scope}", "correct scope: the FHIR URL/.default"),
+    "aadsts1002012": ("Entra does not know the scope {scope}", "correct scope: the FHIR URL/.default"),
+    "invalid_scope": (
+        "the token server gives no scope {scope}",
+        "correct scope, or have it allowed there for the client {client_id}",
+    ),
+    "invalid_target": ("the token server knows no audience {audience}", "correct audience"),
+    "invalid_resource": ("the token server knows no audience {audience}", "correct audience"),
+    "invalid_client": (
+        "the token server refuses the client {client_id} or what proves it",
+        "correct client_id and its secret or key; where the secret is right, try method: basic, or audience",
+    ),
+    "unauthorized_client": ("the client {client_id} may not sign in this way", "have it allowed there"),
+    "unsupported_grant_type": ("the token server does not know this kind of sign-in", "give another type"),
+    "invalid_grant": (
+        "the token server refuses the refresh token or assertion",
+        "give a new refresh token, or register the key there",
+    ),
+    "token-refused": ("the token server refuses the sign-in and does not say why", "see its log; correct auth"),
+    "secret-unreadable": ("a secret of auth cannot be read or sent", "set it, or correct the reference"),
+    "private-key-unusable": ("the private key of auth cannot be used", "run `adt-engine channels check`"),
+    "signing-certificate-unusable": ("the certificate cannot be read, or is not of the key", "correct certificate"),
+    "no-credentials": (
+        "there is no AWS access key",
+        "give access_key_id and secret_access_key, aws_profile, AWS_ACCESS_KEY_ID, or a role of the machine",
+    ),
+    "http-401": ("the server refuses the sign-in (401)", "correct auth; a token may be of another scope or audience"),
+    "http-403": (
+        "the server allows no search of patients (403)",
+        "have its scopes or its role allow it; of aws_sigv4 check region, too",
+    ),
+}
+_BY_METADATA: Final = frozenset({"managed_identity", "google_metadata", "aws_sigv4"})
+
+
+def refusal_of(settings: Settings, error: DestinationError) -> tuple[str, str]:
+    """Return why nobody can sign in to a destination, and what to do about it; nothing of a credential."""
+    auth = settings.auth
+    if "token-unavailable" in error.codes:
+        why = ", ".join(error.codes[1:]) or "no answer"
+        if auth.type in _BY_METADATA:
+            return f"the metadata service of the cloud gives nothing ({why})", "give the machine an identity or a role"
+        return f"the token server does not answer ({why})", "start it, or correct token_url"
+    code = next((code for code in SIGN_IN if code in error.codes), "")
+    if not code:
+        return str(error), "start it, or correct base_url and auth"
+    keys = {name: getattr(auth, name) or "(none)" for name in ("client_id", "scope", "audience", "certificate")}
+    found, do = SIGN_IN[code]
+    return found.format(**keys), do.format(**keys)
 
 
 def _looks_up(settings: Settings, configuration: Configuration) -> bool:

@@ -11,9 +11,10 @@ import trustme
 
 from engine.config.destination import Destination as Settings
 from engine.deliver.wire.abilities import Abilities
+from engine.errors import DestinationError
 from engine.ops.cli.examine.check import CheckStatus
-from engine.ops.cli.examine.destinations import check_of
-from tests.deliver.fake_fhir import FakeFhir
+from engine.ops.cli.examine.destinations import check_of, refusal_of
+from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.interchange.nursery import ran
 
 CHANNEL = """\
@@ -198,3 +199,87 @@ def test_alive_asks_only_whether_the_engine_runs(tmp_path: Path) -> None:
     """Without an engine it fails in one line, as a container's health check needs it."""
     done = doctor(tmp_path, "--alive")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "no engine answers on data\n")
+
+
+def settings_of(base_url: str, **auth: object) -> Settings:
+    """Return a destination with keys of `auth`."""
+    keys = {"type": "client_credentials", "token_url": "https://auth.example/token", "client_id": "engine"}
+    whole = keys | {"client_secret": {"env": "X"}, "scope": "system/*.*"} | auth
+    return Settings.model_validate({"name": "x", "base_url": base_url, "auth": whole})
+
+
+@pytest.mark.parametrize(
+    ("codes", "found", "do"),
+    [
+        (("token-refused", "invalid_scope"), "the token server gives no scope system/*.*", "for the client engine"),
+        (("token-refused", "invalid_target"), "knows no audience (none)", "correct audience"),
+        (("token-refused", "invalid_client", "sign-in-clock-behind"), "this machine's clock is behind", "timedatectl"),
+        (("token-refused", "invalid_client", "aadsts700027"), "does not know the certificate", "client engine"),
+        (("token-refused", "invalid_client"), "refuses the client engine", "method: basic"),
+        (("token-refused",), "does not say why", "see its log"),
+        (("token-unavailable", "http-503"), "does not answer (http-503)", "token_url"),
+        (("secret-unreadable",), "a secret of auth cannot be read", "set it"),
+        (("no-credentials",), "no AWS access key", "aws_profile"),
+        (("http-403",), "allows no search of patients (403)", "scopes"),
+        (("tls-certificate",), "tls-certificate", "start it"),
+    ],
+)
+def test_why_a_sign_in_fails_is_said_in_words(codes: tuple[str, ...], found: str, do: str) -> None:
+    """The most exact code decides; keys of `auth` are named with their values, secrets with neither."""
+    words = refusal_of(settings_of("https://fhir.example/R4"), DestinationError(codes[0], codes=codes))
+    assert found in words[0]
+    assert do in words[1]
+
+
+def test_a_metadata_service_that_gives_nothing_is_said() -> None:
+    """It is the machine that has no identity; nobody can start its metadata service."""
+    settings = Settings.model_validate(
+        {"name": "x", "base_url": "https://x/R4", "auth": {"type": "managed_identity", "audience": "https://x"}}
+    )
+    words = refusal_of(settings, DestinationError("token-unavailable", codes=("token-unavailable", "http-404")))
+    assert words == (
+        "the metadata service of the cloud gives nothing (http-404)",
+        "give the machine an identity or a role",
+    )
+
+
+def write_secret(file: Path) -> None:
+    """Write what nothing may show."""
+    file.touch(0o600)
+    file.write_text("hush-SENTINEL")
+
+
+async def test_the_sign_in_of_a_destination_is_tried(tmp_path: Path) -> None:
+    """A server that shows its CapabilityStatement to all is asked for more; no secret is in what is printed."""
+    server = await FakeFhir().start()
+    write_secret(tmp_path / "secret")
+    basic = ", auth: {type: basic, username: engine, password: {file: ../secret}}}"
+    channel = CHANNEL.replace('"http://127.0.0.1:9/fhir/R4"}', f'"{server.base}"{basic}')
+    try:
+        told = await asyncio.to_thread(checks_of, tmp_path, channel, "--data", "data")
+        assert told["destination nowhere"]["standing"] != "mend"
+        server.script.append(Step("GET", 401, path="Patient"))
+        told = await asyncio.to_thread(checks_of, tmp_path, channel, "--data", "data")
+    finally:
+        await server.stop()
+    assert told["destination nowhere"]["standing"] == "mend"
+    assert told["destination nowhere"]["found"] == f"{server.base}: the server refuses the sign-in (401)"
+    assert server.requests[-1] == "GET Patient?identifier=urn:adt-engine|nobody&_count=1"
+    assert "SENTINEL" not in str(told)
+
+
+async def test_a_refused_token_is_said_and_no_secret(tmp_path: Path) -> None:
+    """The token endpoint's word decides what is said; what else it answers is not shown."""
+    server = await FakeFhir().start()
+    server.token_answers.append((400, {"error": "invalid_scope", "error_description": "hush-SENTINEL"}))
+    write_secret(tmp_path / "secret")
+    url = server.base.replace("/fhir/R4", "/oauth/token")
+    who = f"token_url: '{url}', client_id: e, client_secret: {{file: ../secret}}, scope: a/b"
+    auth = f"auth: {{type: client_credentials, {who}}}"
+    channel = CHANNEL.replace('"http://127.0.0.1:9/fhir/R4"}', f'"{server.base}", {auth}}}')
+    try:
+        told = await asyncio.to_thread(checks_of, tmp_path, channel, "--data", "data")
+    finally:
+        await server.stop()
+    assert told["destination nowhere"]["found"] == f"{server.base}: the token server gives no scope a/b"
+    assert "SENTINEL" not in str(told)
