@@ -72,7 +72,7 @@ def _self_signed(private: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Cer
 
 SCHEMAS: Final = "schema"
 TEST_FILES: Final = "test-tls"
-PATHS: Final = frozenset({"certificate", "key", "client_ca"})
+PATHS: Final = frozenset({"certificate", "key", "client_ca", "auth_certificate"})
 YES: Final = typer.Option(False, "--yes", help="Take the defaults for what no option answers; ask nothing.")  # noqa: FBT003
 
 

@@ -23,15 +23,22 @@ NO_TLS: Final = "none"
 FILES: Final = "files"
 TEST: Final = "test"
 TLS: Final = (NO_TLS, FILES, TEST)
-# The key that a kind of credentials has its secret in.
-SECRETS: Final[Mapping[str, str]] = {
-    "client_credentials": "client_secret",
-    "bearer": "token",
-    "private_key_jwt": "private_key",
-    "refresh_token": "refresh_token",
-}
-# Those that ask a token endpoint.
-BY_TOKEN: Final = frozenset(SECRETS) - {"bearer"}
+_OF_A_CLIENT: Final = {"token_url": "token_url", "client_id": "client_id"}
+# What a kind of credentials is asked for, and the key of `auth` that the answer goes to.
+AUTH_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
+    "client_credentials": {**_OF_A_CLIENT, "secret": "client_secret", "scope": "scope"},
+    "bearer": {"secret": "token"},
+    "basic": {"username": "username", "secret": "password"},
+    "private_key_jwt": {**_OF_A_CLIENT, "secret": "private_key", "scope": "scope"},
+    "refresh_token": {**_OF_A_CLIENT, "secret": "refresh_token", "scope": "scope"},
+    "entra_certificate": {
+        **_OF_A_CLIENT, "auth_certificate": "certificate", "secret": "private_key", "scope": "scope",
+    },
+    "managed_identity": {"audience": "audience"},
+    "google_service_account": {"secret": "key_file"},
+    "google_metadata": {},
+    "aws_sigv4": {"region": "region"},
+}  # fmt: skip
 FIRST_PORT: Final = 2575
 ZONES: Final = "zoneinfo/"
 
@@ -68,8 +75,19 @@ def _with_files(answers: Answers) -> bool:
     return answers["tls"] == FILES
 
 
-def _by_token(answers: Answers) -> bool:
-    return answers["auth"] in BY_TOKEN
+def _asks_for(question: str) -> Callable[[Answers], bool]:
+    """Return whether the kind of credentials that was answered is asked for something."""
+    return lambda answers: question in AUTH_KEYS.get(str(answers["auth"]), {})
+
+
+def _scope(answers: Answers) -> str:
+    """Return the scope of most servers, or the one that Entra gives tokens for a server by."""
+    by_entra = answers.get("auth") == "entra_certificate"
+    return f"{_base(answers)}/.default" if by_entra else "system/*.*"
+
+
+def _base(answers: Answers) -> str:
+    return str(answers.get("base_url", ""))
 
 
 def _token_url(answers: Answers) -> str | None:
@@ -129,17 +147,25 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
         Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
                  (*destination, "base_url"), _is(None)),
         Prompt("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4")),
-        Prompt("auth", f"Credentials (none, {', '.join(SECRETS)})", "How that server knows the engine.",
+        Prompt("auth", f"Credentials (none, {', '.join(AUTH_KEYS)})", "How that server knows the engine.",
                  (*auth, "type"), _is("none")),
         Prompt("token_url", "Token endpoint", "Where a token is got for these credentials.",
-                 (*auth, "token_url"), _token_url, _by_token),
+                 (*auth, "token_url"), _token_url, _asks_for("token_url")),
         Prompt("client_id", "The engine's name there", "As the server has registered it.",
-                 (*auth, "client_id"), _is("engine"), _by_token),
+                 (*auth, "client_id"), _is("engine"), _asks_for("client_id")),
+        Prompt("username", "The engine's name there", "As HTTP Basic has it.",
+                 (*auth, "username"), _is("engine"), _asks_for("username")),
+        Prompt("auth_certificate", "Certificate of its key (PEM)", "As Entra ID has it for the client.",
+                 (*auth, "certificate"), _is(None), _asks_for("auth_certificate")),
         Prompt("secret", "Its secret (env:NAME or file:PATH)",
                  "The file refers to it and never holds it: a variable, or a file of mode 0600.",
-                 (*auth, "client_secret"), _is("env:ENGINE_SECRET"), lambda answers: answers["auth"] != "none"),
+                 (*auth, "client_secret"), _is("env:ENGINE_SECRET"), _asks_for("secret")),
         Prompt("scope", "Scopes to ask for", "Separated by blanks; empty: what the server gives by itself.",
-                 (*auth, "scope"), _is("system/*.*"), _by_token),
+                 (*auth, "scope"), _scope, _asks_for("scope")),
+        Prompt("audience", "Whom the token is for", "The URL of the FHIR service, as Azure has it.",
+                 (*auth, "audience"), _base, _asks_for("audience")),
+        Prompt("region", "Region of AWS", "It is part of each signature, such as us-east-1.",
+                 (*auth, "region"), _is(None), _asks_for("region")),
     )  # fmt: skip
 
 
@@ -261,17 +287,16 @@ def _destination(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
         yield "    # The service finds a patient whose number is new by demographics."
         yield f"    if_none_exist: {criteria}"
     kind = str(answers["auth"])
-    if kind not in SECRETS:
+    if kind not in AUTH_KEYS:
         return
     yield "    auth:"
     yield f"      type: {kind}"
-    if kind in BY_TOKEN:
-        yield f"      token_url: {_text(answers['token_url'])}"
-        yield f"      client_id: {_text(answers['client_id'])}"
-    place, _, name = str(answers["secret"]).partition(":")
-    yield f"      {SECRETS[kind]}: {{{place}: {_text(name)}}}"
-    if kind in BY_TOKEN and answers["scope"]:
-        yield f"      scope: {_text(answers['scope'])}"
+    for question, key in AUTH_KEYS[kind].items():
+        if question == "secret":
+            place, _, name = str(answers["secret"]).partition(":")
+            yield f"      {key}: {{{place}: {_text(name)}}}"
+        elif answers[question]:
+            yield f"      {key}: {_text(answers[question])}"
 
 
 def _text(answer: Answer) -> str:

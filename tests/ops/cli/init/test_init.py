@@ -7,15 +7,16 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 from cryptography import x509
 
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
+from engine.config.sign_in import Auth
 from engine.config.source import look, parse
-from engine.ops.cli.init.text import Answer, channel_text, fault_of, questions, wrong
+from engine.ops.cli.init.text import AUTH_KEYS, Answer, channel_text, fault_of, questions, wrong
 from tests.config.test_schema import both
 from tests.config.test_schema import wrong as underlined
 from tests.interchange.nursery import ran
@@ -291,3 +292,36 @@ def test_each_default_is_an_answer() -> None:
             assert default is None or not wrong(question, default), question.name
         assert question.path or question.name == "tls"
     assert fault_of(("listen", "mllp", "port"), "2575") == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "keys"),
+    [
+        ("basic", ("--secret", "env:PW"), {"username": "engine", "password": {"env": "PW"}}),
+        (
+            "entra_certificate",
+            ("--token-url", "https://a.example/t", "--auth-certificate", "/etc/e.pem", "--secret", "file:/etc/e.key"),
+            {
+                "token_url": "https://a.example/t", "client_id": "engine", "certificate": "/etc/e.pem",
+                "private_key": {"file": "/etc/e.key"}, "scope": "https://fhir.example/base/.default",
+            },
+        ),
+        ("managed_identity", (), {"audience": "https://fhir.example/base"}),
+        ("google_service_account", ("--secret", "file:/etc/g.json"), {"key_file": {"file": "/etc/g.json"}}),
+        ("google_metadata", (), {}),
+        ("aws_sigv4", ("--region", "us-east-1"), {"region": "us-east-1"}),
+    ],
+)  # fmt: skip
+def test_each_kind_of_credentials_is_written(
+    tmp_path: Path, kind: str, options: tuple[str, ...], keys: dict[str, Any]
+) -> None:
+    """With the keys that it needs, and no others."""
+    (destination,) = made(tmp_path, "--auth", kind, *options).destinations
+    found = destination.auth.model_dump(exclude_defaults=True, exclude_none=True)
+    assert found == {"type": kind} | keys
+
+
+def test_every_kind_of_credentials_can_be_asked_for() -> None:
+    """None is left out in silence."""
+    kinds = get_args(Auth.model_fields["type"].annotation)
+    assert set(AUTH_KEYS) == set(kinds) - {"none"}
