@@ -15,7 +15,7 @@ from engine.config.destination import Destination as Settings
 from engine.deliver.stored import PATIENT, Body, Cache
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.abilities import Abilities, IfMatchProofs
-from engine.deliver.wire.authorizer import Authorizer
+from engine.deliver.wire.authorizer import Authorization, Authorizer
 from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.deliver.wire.failure import failure_of
 from engine.fhir.versions.conversion import convert
@@ -146,13 +146,9 @@ class DestinationServer:
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if method == "GET":
             names.append(FRESH)
-        authorization = await self.authorizer.authorization(method, url, names, body)
-        if self._fence is not None and method != "GET":
-            await self._fence()
-        answer = await self._send(method, url, [*names, *authorization], body)
+        answer, authorization = await self._send(method, url, names, body)
         if answer.status in REFUSED and self.authorizer.refused(authorization, answer.status):
-            authorization = await self.authorizer.authorization(method, url, names, body)
-            answer = await self._send(method, url, [*names, *authorization], body)
+            answer, _ = await self._send(method, url, names, body)
         return answer
 
     def forget(self) -> None:
@@ -200,14 +196,21 @@ class DestinationServer:
         await self.authorizer.close()
         await self.client.close()
 
-    async def _send(self, method: str, url: str, headers: list[tuple[str, str]], body: bytes) -> ServerResponse:
+    async def _send(
+        self, method: str, url: str, headers: list[tuple[str, str]], body: bytes
+    ) -> tuple[ServerResponse, Authorization]:
+        """Send one request; return the answer and what proved the engine."""
+        authorization = await self.authorizer.authorization(method, url, headers, body)
+        # After the sign-in, which may take long.
+        if self._fence is not None and method != "GET":
+            await self._fence()
         self.continuity.sent()
         try:
-            answer = await self.client.send(method, url, headers, body)
+            answer = await self.client.send(method, url, [*headers, *authorization], body)
         except BaseException:
             self.continuity.unanswered()
             raise
         self.continuity.answered()
         if answer.status >= 500 and failure_of(answer.status, write=True) is not Failure.PERMANENT:
             self.forget()
-        return answer
+        return answer, authorization

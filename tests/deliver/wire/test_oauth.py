@@ -70,6 +70,21 @@ async def test_401_is_answered_with_one_new_token(site, server, credentials, pat
     assert server.tokens == 2
 
 
+async def test_a_write_that_is_repeated_waits_for_its_lease_again(site, server, credentials, patient):
+    """A new token may take longer than what is left of the lease: each write that is sent was let through."""
+    site.open(auth=credentials)
+    fenced = []
+
+    async def fence():
+        fenced.append(len(server.requests))
+
+    site.destination._server._fence = fence
+    server.script.append(Step("POST", 401))
+    assert (await site.send(Upsert(patient("1")))).reason == "created"
+    posts = [number for number, line in enumerate(server.requests) if line.startswith("POST Patient")]
+    assert (len(posts), fenced) == (2, posts)
+
+
 async def test_second_401_pauses_the_destination(site, server, credentials, patient):
     """A server that refuses the new token too is a fault of the destination, not of the message."""
     site.open(auth=credentials)
