@@ -108,11 +108,10 @@ class Auth(Frozen):
         given = [name for name in type(self).model_fields if name not in used and self._gives(name)]
         if given:
             types = [type_ for type_ in _NEEDED if given[0] in (*_NEEDED[type_], *_ALSO.get(type_, ()))]
-            hint = f"type: {types[0]}" if types else "a type that uses it"
             yield (
                 ("type",),
                 f"{self.type} with {given[0]}, which it does not use",
-                f"give {hint}, or leave {given[0]} out",
+                f"give type: {types[0]}, or leave {given[0]} out",
             )
         else:
             yield from self._mismatches()

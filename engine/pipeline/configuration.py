@@ -258,7 +258,7 @@ def _unusable(auth: Auth) -> Iterator[tuple[str, str, str]]:
         try:
             key, _ = auth_key(auth)
         except DestinationError:
-            yield "private_key", "no private key that can be read", _KEYS.get(auth.algorithm or auth.type, _RSA)
+            yield "private_key", "no private key that can be read", _key_that_signs(auth)
             return
         try:
             if not any(auth.unavailable()):
@@ -269,15 +269,12 @@ def _unusable(auth: Auth) -> Iterator[tuple[str, str, str]]:
         try:
             service_account(auth.key_file.read())
         except DestinationError:
-            expected = "the JSON file that Google makes of a key: type service_account, client_email, private_key"
+            expected = "name the JSON file that Google makes of a key, with client_email, private_key and token_uri"
             yield "key_file", "no key of a service account", expected
 
 
-_RSA: Final = "give one as PEM or JWK: RSA, which this algorithm is for"
-# What a private key has to be, by the algorithm, or by the type where none is asked for.
-_KEYS: Final = {
-    "private_key_jwt": "give one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521",
-    "ES256": "give one as PEM or JWK: EC on P-256",
-    "ES384": "give one as PEM or JWK: EC on P-384",
-    "ES512": "give one as PEM or JWK: EC on P-521",
-}
+def _key_that_signs(auth: Auth) -> str:
+    """Return what a private key has to be."""
+    if auth.algorithm or auth.type != "private_key_jwt":
+        return f"give one as PEM or JWK that signs by {auth.algorithm or ALGORITHMS[auth.type][0]}"
+    return "give one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521"

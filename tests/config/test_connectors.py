@@ -35,6 +35,7 @@ def looked(tenant: dict[str, Any], environment: str = "sandbox") -> Looked[Servi
         pytest.param(
             {**SERVER, "auth": {"token_url": "https://a.example", "client_id": "x"}}, "none or both", id="no proof"
         ),
+        pytest.param({**SERVER, "auth": {"method": "basic"}}, "basic without client_secret", id="no secret to send"),
     ],
 )
 def test_keys_that_do_not_fit(connector: dict[str, Any], found: str) -> None:

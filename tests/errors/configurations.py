@@ -303,6 +303,13 @@ def _told_of_files(folder: Path) -> Iterator[Told]:
     for row, (certificate, key) in _pairs(folder).items():
         tls = f"port: 2575, tls: {{certificate: {certificate}, key: {key}, client_ca: {folder}/no.pem}}"
         yield from _channel(row, folder, {"a.yaml": GOOD.replace("port: 2575", tls)})
+    signing = folder / "signing.key"
+    private = rsa.generate_private_key(65537, 2048)
+    signing.touch(0o600)
+    signing.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    text = f"certificate: {folder}/one.pem, private_key: {{file: {signing}}}, scope: x"
+    auth = f"{{type: entra_certificate, token_url: 'https://a.example', client_id: x, {text}}}"
+    yield from _channel("another's certificate", folder, {"a.yaml": f"{GOOD}    auth: {auth}\n"})
 
 
 def _pairs(folder: Path) -> dict[str, tuple[Path, Path]]:
