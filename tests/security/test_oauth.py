@@ -7,7 +7,16 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 from engine.config.connector import ConnectorAuth
-from engine.security.oauth import ASSERTION_TYPE, UnusableKeyError, access_token, assertion, signing_key
+from engine.security.oauth import (
+    ASSERTION_TYPE,
+    TokenRefusedError,
+    UnusableKeyError,
+    access_token,
+    assertion,
+    issued_token,
+    signing_key,
+    token_request,
+)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 AUTH = ConnectorAuth(token_url="https://other.example/token", client_id="cdis", key_id="k1")
@@ -58,3 +67,56 @@ def test_an_answer_without_a_token(answer: object) -> None:
     """It is nothing that opens anything."""
     assert access_token(answer) == ""
     assert access_token({"access_token": "a"}) == "a"
+
+
+def test_a_secret_is_sent_in_one_place() -> None:
+    """In the form, or in the header; a client without a secret says its id in the form, whatever the method."""
+    form = {"grant_type": "client_credentials"}
+    headers, body = token_request(form, "me", "a b&c")
+    assert ("authorization" in headers, body) == (
+        False,
+        b"grant_type=client_credentials&client_id=me&client_secret=a+b%26c",
+    )
+    headers, body = token_request(form, "Aladdin", "open:sesame", "basic")
+    assert headers["authorization"] == "Basic QWxhZGRpbjpvcGVuJTNBc2VzYW1l"
+    assert body == b"grant_type=client_credentials"
+    assert token_request(form, "me", "", "basic")[1] == b"grant_type=client_credentials&client_id=me"
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        ({"expires_in": 60}, 60.0),
+        ({"expires_in": "3599"}, 3599.0),
+        ({"expires_on": str(int(NOW.timestamp()) + 100)}, 100.0),
+        ({"expires_on": "soon"}, 300.0),
+        ({"expires_in": "nan"}, 300.0),
+        ({"expires_in": -5}, 5.0),
+        ({}, 300.0),
+    ],
+)
+def test_how_long_a_token_lasts(answer: dict[str, object], seconds: float) -> None:
+    """As it says in one of two ways; five minutes where it does not, and never less than five seconds."""
+    assert issued_token(200, {"access_token": "t", **answer}, NOW).seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "codes"),
+    [
+        (400, {"error": "invalid_scope", "access_token": "t"}, ("invalid_scope",)),
+        (
+            401,
+            {"error": "invalid_client", "error_codes": [7000215, -1, "7", True]},
+            ("invalid_client", "aadsts7000215"),
+        ),
+        (400, {"error": "Patient Quintero", "error_codes": 1}, ()),
+        (200, {"access_token": "a\r\nX: y"}, ()),
+        (200, [], ()),
+        (302, {"access_token": "t"}, ()),
+    ],
+)
+def test_a_refusal_is_told_by_its_codes(status: int, answer: object, codes: tuple[str, ...]) -> None:
+    """Only by words and numbers of the standard, whatever else an answer says."""
+    with pytest.raises(TokenRefusedError) as raised:
+        issued_token(status, answer, NOW)
+    assert raised.value.codes == codes

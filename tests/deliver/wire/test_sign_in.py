@@ -105,9 +105,9 @@ async def entry() -> AsyncIterator[Callable[..., Entry]]:
         return made[-1]
 
     yield make
-    for one in made:
-        await one.authorizer.close()
-        await one.client.close()
+    for proof in made:
+        await proof.authorizer.close()
+        await proof.client.close()
 
 
 @pytest.fixture
@@ -136,10 +136,10 @@ def certificate_of(key: rsa.RSAPrivateKey) -> x509.Certificate:
 
 async def test_basic_is_made_of_name_and_password(entry, secret):
     """In UTF-8 (RFC 7617); a password that changes is used without a restart."""
-    one = entry(type="basic", username="engine", password=secret("hüsh:1"))
-    assert b64decode((await one.header()).removeprefix("Basic ")).decode() == "engine:hüsh:1"
+    proof = entry(type="basic", username="engine", password=secret("hüsh:1"))
+    assert b64decode((await proof.header()).removeprefix("Basic ")).decode() == "engine:hüsh:1"
     secret("new")
-    assert b64decode((await one.header()).removeprefix("Basic ")) == b"engine:new"
+    assert b64decode((await proof.header()).removeprefix("Basic ")) == b"engine:new"
 
 
 async def test_basic_at_the_server(site, server, patient, secret):
@@ -172,8 +172,8 @@ def by_secret(tokens: TokenServer, reference: dict[str, str], **more: Any) -> di
 
 async def test_the_secret_goes_into_the_form(entry, tokens, secret):
     """As until now, with scope and audience where they are given."""
-    one = entry(**by_secret(tokens, secret("hu sh"), scope="system/*.*", audience="https://fhir.example"))
-    assert await one.header() == "Bearer t1"
+    proof = entry(**by_secret(tokens, secret("hu sh"), scope="system/*.*", audience="https://fhir.example"))
+    assert await proof.header() == "Bearer t1"
     (asked,) = tokens.requests
     assert asked.form == {
         "grant_type": "client_credentials", "client_id": "en:gine", "client_secret": "hu sh", "scope": "system/*.*",
@@ -184,8 +184,8 @@ async def test_the_secret_goes_into_the_form(entry, tokens, secret):
 
 async def test_the_secret_goes_into_a_header(entry, tokens, secret):
     """`method: basic`: id and secret are form-encoded first, and stand nowhere else (RFC 6749, 2.3.1)."""
-    one = entry(**by_secret(tokens, secret("hu sh/ü"), method="basic"))
-    await one.header()
+    proof = entry(**by_secret(tokens, secret("hu sh/ü"), method="basic"))
+    await proof.header()
     (asked,) = tokens.requests
     assert b64decode(asked.headers["authorization"].removeprefix("Basic ")) == b"en%3Agine:hu+sh%2F%C3%BC"
     assert asked.form == {"grant_type": "client_credentials"}
@@ -212,10 +212,10 @@ async def test_an_assertion_is_signed_by_the_algorithm_asked_for(entry, tokens, 
         text = rsa.generate_private_key(65537, 2048).private_bytes(*OPEN)
         public = RSAKey.import_key(text)
     keys = {"type": "private_key_jwt", "token_url": f"{tokens.url}/token", "client_id": "engine"}
-    one = entry(
+    proof = entry(
         **keys, private_key=secret(text), algorithm=algorithm, audience="https://issuer.example" if algorithm else ""
     )
-    await one.header()
+    await proof.header()
     (asked,) = tokens.requests
     read = jwt.decode(asked.form["client_assertion"], public, algorithms=[algorithm or "RS384"])
     assert read.header == {"alg": algorithm or "RS384", "typ": "JWT"}
@@ -237,12 +237,12 @@ async def test_entra_takes_a_certificate(entry, tokens, secret, tmp_path, algori
     key = rsa.generate_private_key(65537, 2048)
     certificate = certificate_of(key)
     (tmp_path / "own.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    one = entry(
+    proof = entry(
         type="entra_certificate", token_url=f"{tokens.url}/tenant/oauth2/v2.0/token", client_id="app",
         private_key=secret(key.private_bytes(*OPEN)), certificate=str(tmp_path / "own.pem"),
         scope="https://fhir.example/.default", algorithm=algorithm,
     )  # fmt: skip
-    assert await one.header() == "Bearer t1"
+    assert await proof.header() == "Bearer t1"
     (asked,) = tokens.requests
     assertion = asked.form.pop("client_assertion")
     assert asked.form == {
@@ -265,8 +265,8 @@ async def test_a_certificate_of_another_key(entry, tokens, secret, tmp_path):
     (tmp_path / "own.pem").write_bytes(certificate_of(other).public_bytes(serialization.Encoding.PEM))
     keys = {"type": "entra_certificate", "token_url": f"{tokens.url}/token", "client_id": "app", "scope": "x"}
     reference = secret(key.private_bytes(*OPEN))
-    one = entry(**keys, private_key=reference, certificate=str(tmp_path / "own.pem"))
-    assert await one.refusal() == ("signing-certificate-unusable",)
+    proof = entry(**keys, private_key=reference, certificate=str(tmp_path / "own.pem"))
+    assert await proof.refusal() == ("signing-certificate-unusable",)
     assert tokens.requests == []
 
 
@@ -293,8 +293,8 @@ def account(key: rsa.RSAPrivateKey, url: str) -> str:
 async def test_a_service_account_asserts_itself(entry, tokens, secret):
     """The grant, header and claims of Google's page on service accounts (RFC 7523, 2.1)."""
     key = rsa.generate_private_key(65537, 2048)
-    one = entry(type="google_service_account", key_file=secret(account(key, f"{tokens.url}/token")))
-    assert await one.header() == "Bearer t1"
+    proof = entry(type="google_service_account", key_file=secret(account(key, f"{tokens.url}/token")))
+    assert await proof.header() == "Bearer t1"
     (asked,) = tokens.requests
     assert asked.form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
     public = RSAKey.import_key(key.private_bytes(*OPEN))
@@ -334,30 +334,30 @@ async def test_a_machine_of_google_has_an_account(entry, tokens, monkeypatch):
 async def test_a_machine_of_azure_has_an_identity(entry, tokens, monkeypatch):
     """IMDS is asked with its header for the resource, and for a user-assigned identity by its id."""
     monkeypatch.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", f"{tokens.url}/")
-    one = entry(type="managed_identity", audience="https://fhir.example", client_id="mine")
+    proof = entry(type="managed_identity", audience="https://fhir.example", client_id="mine")
     tokens.script.append(TokenAnswer(body={"access_token": "a", "expires_in": "3599", "expires_on": "1"}))
-    assert await one.header() == "Bearer a"
+    assert await proof.header() == "Bearer a"
     (asked,) = tokens.requests
     assert (asked.method, asked.path, asked.headers["metadata"]) == ("GET", "/metadata/identity/oauth2/token", "true")
     assert asked.query == {"api-version": "2018-02-01", "resource": "https://fhir.example", "client_id": "mine"}
-    one.ticks = 3599 * 0.79
-    assert await one.header() == "Bearer a"
+    proof.ticks = 3599 * 0.79
+    assert await proof.header() == "Bearer a"
 
 
 async def test_an_app_service_has_an_identity(entry, tokens, monkeypatch):
     """Its variables say where it is asked and with what; the token lasts to the moment of `expires_on`."""
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{tokens.url}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "proof")
-    one = entry(type="managed_identity", audience="https://fhir.example")
+    proof = entry(type="managed_identity", audience="https://fhir.example")
     tokens.script.append(TokenAnswer(body={"access_token": "a", "expires_on": str(int(AT.timestamp()) + 1000)}))
-    assert await one.header() == "Bearer a"
+    assert await proof.header() == "Bearer a"
     (asked,) = tokens.requests
     assert (asked.path, asked.headers["x-identity-header"]) == ("/msi/token", "proof")
     assert asked.query == {"api-version": "2019-08-01", "resource": "https://fhir.example"}
-    one.ticks = 790.0
-    assert await one.header() == "Bearer a"
-    one.ticks = 810.0
-    assert await one.header() == "Bearer t1"
+    proof.ticks = 790.0
+    assert await proof.header() == "Bearer a"
+    proof.ticks = 810.0
+    assert await proof.header() == "Bearer t1"
 
 
 async def test_a_machine_without_an_identity(entry, tokens, monkeypatch):
@@ -379,23 +379,23 @@ def signed(credentials: AwsCredentials, method: str = "GET", body: bytes = b"", 
 async def test_a_request_is_signed(entry, secret):
     """Method, address, headers, body and time are in the signature; a key that changes is read again in time."""
     references = {"access_key_id": secret("AK1", "id"), "secret_access_key": secret("SK1", "key")}
-    one = entry(type="aws_sigv4", region="us-east-1", **references)
-    assert await one.headers("PUT", b"{}") == signed(AwsCredentials("AK1", "SK1"), "PUT", b"{}")
-    one.now = AT + timedelta(minutes=1)
-    assert await one.headers() == signed(AwsCredentials("AK1", "SK1"), at=one.now)
+    proof = entry(type="aws_sigv4", region="us-east-1", **references)
+    assert await proof.headers("PUT", b"{}") == signed(AwsCredentials("AK1", "SK1"), "PUT", b"{}")
+    proof.now = AT + timedelta(minutes=1)
+    assert await proof.headers() == signed(AwsCredentials("AK1", "SK1"), at=proof.now)
     secret("AK2", "id"), secret("SK2", "key")
-    one.ticks = 239.0
-    assert await one.headers() == signed(AwsCredentials("AK1", "SK1"), at=one.now)
-    one.ticks = 241.0
-    assert await one.headers() == signed(AwsCredentials("AK2", "SK2"), at=one.now)
+    proof.ticks = 239.0
+    assert await proof.headers() == signed(AwsCredentials("AK1", "SK1"), at=proof.now)
+    proof.ticks = 241.0
+    assert await proof.headers() == signed(AwsCredentials("AK2", "SK2"), at=proof.now)
 
 
 async def test_a_profile_of_the_credentials_file(entry, secret, monkeypatch):
     """AWS_SHARED_CREDENTIALS_FILE names the file; what does not stand there is said, and nothing of the file."""
     text = f"[default]\naws_access_key_id = A\n[prod]\naws_access_key_id=AK\naws_secret_access_key = {CANARY}%\n"
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", secret(text)["file"])
-    one = entry(type="aws_sigv4", region="us-east-1", aws_profile="prod")
-    assert await one.headers() == signed(AwsCredentials("AK", f"{CANARY}%"))
+    proof = entry(type="aws_sigv4", region="us-east-1", aws_profile="prod")
+    assert await proof.headers() == signed(AwsCredentials("AK", f"{CANARY}%"))
     for name in ("default", "nowhere"):
         assert await entry(type="aws_sigv4", region="us-east-1", aws_profile=name).refusal() == ("no-credentials",)
     secret(f"{CANARY}\nno ini")
@@ -417,10 +417,10 @@ async def test_the_access_key_of_a_container(entry, tokens, secret, monkeypatch)
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{tokens.url}/creds")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", secret("proof")["file"])
     tokens.paths["/creds"] = TokenAnswer(body=GIVEN)
-    one = entry(type="aws_sigv4", region="us-east-1")
+    proof = entry(type="aws_sigv4", region="us-east-1")
     for ticks in (0.0, 3600 * 0.79, 3600 * 0.81):
-        one.ticks = ticks
-        assert await one.headers() == signed(AwsCredentials("AK", CANARY, "ST"))
+        proof.ticks = ticks
+        assert await proof.headers() == signed(AwsCredentials("AK", CANARY, "ST"))
     assert [asked.headers["authorization"] for asked in tokens.requests] == ["proof", "proof"]
 
 
@@ -439,8 +439,8 @@ async def test_the_role_of_a_machine(entry, tokens, monkeypatch):
         roles: TokenAnswer(body="engine-role\n"),
         f"{roles}engine-role": TokenAnswer(body=GIVEN),
     }
-    one = entry(type="aws_sigv4", region="us-east-1")
-    assert await one.headers() == signed(AwsCredentials("AK", CANARY, "ST"))
+    proof = entry(type="aws_sigv4", region="us-east-1")
+    assert await proof.headers() == signed(AwsCredentials("AK", CANARY, "ST"))
     asked = [(item.method, item.path, item.headers.get("x-aws-ec2-metadata-token")) for item in tokens.requests]
     assert asked == [
         ("PUT", "/latest/api/token", None), ("GET", roles, "TOKEN"), ("GET", f"{roles}engine-role", "TOKEN"),
@@ -502,91 +502,93 @@ async def test_a_request_at_the_server_is_signed_as_it_is_sent(site, server, pat
 
 async def test_a_failing_endpoint_is_asked_with_growing_waits(entry, tokens, secret):
     """Whoever comes in between is told the same, and when the next try is due."""
-    one = entry(**by_secret(tokens, secret("x")))
+    proof = entry(**by_secret(tokens, secret("x")))
     tokens.script.extend([TokenAnswer(400, {"error": "invalid_client"})] * 5)
     asked, errors = [], []
     for second in range(40):
-        one.ticks = float(second)
+        proof.ticks = float(second)
         before = len(tokens.requests)
-        errors += [answer for answer in [await one.outcome() for _ in range(3)] if isinstance(answer, DestinationError)]
+        errors += [
+            answer for answer in [await proof.outcome() for _ in range(3)] if isinstance(answer, DestinationError)
+        ]
         if len(tokens.requests) > before:
             asked.append(second)
     assert asked == [0, 1, 3, 7, 15, 31]
     assert {error.codes for error in errors} == {("token-refused", "invalid_client")}
     assert all(0 < error.retry_after_seconds <= 16 for error in errors)
-    assert await one.header() == "Bearer t1"
+    assert await proof.header() == "Bearer t1"
 
 
 async def test_an_endpoint_says_when_to_come_again(entry, tokens, secret):
     """Its Retry-After is obeyed, unless somebody asks for a try at once."""
-    one = entry(**by_secret(tokens, secret("x")))
+    proof = entry(**by_secret(tokens, secret("x")))
     tokens.script.append(TokenAnswer(503, {}, {"Retry-After": "30"}))
     for ticks in (0.0, 29.0):
-        one.ticks = ticks
-        assert await one.refusal() == ("token-unavailable", "http-503")
+        proof.ticks = ticks
+        assert await proof.refusal() == ("token-unavailable", "http-503")
     assert len(tokens.requests) == 1
-    one.authorizer.retry_now()
-    assert await one.header() == "Bearer t1"
+    proof.authorizer.retry_now()
+    assert await proof.header() == "Bearer t1"
 
 
 async def test_a_secret_that_is_mended_is_used_at_once(entry, tokens, secret, tmp_path):
     """What is found without asking anybody is looked at again each time."""
     reference = secret("x")
     (tmp_path / "secret").unlink()
-    one = entry(**by_secret(tokens, reference))
-    assert await one.refusal() == ("secret-unreadable",)
+    proof = entry(**by_secret(tokens, reference))
+    assert await proof.refusal() == ("secret-unreadable",)
     secret("y")
-    assert await one.header() == "Bearer t1"
+    assert await proof.header() == "Bearer t1"
     assert tokens.requests[0].form["client_secret"] == "y"
 
 
 async def test_a_secret_that_changes_is_used_at_the_next_renewal(entry, tokens, secret):
     """Without a restart."""
-    one = entry(**by_secret(tokens, secret("x")))
-    await one.header()
+    proof = entry(**by_secret(tokens, secret("x")))
+    await proof.header()
     secret("y")
-    one.ticks = 3600 * 0.81
-    assert await one.header() == "Bearer t2"
+    proof.ticks = 3600 * 0.81
+    assert await proof.header() == "Bearer t2"
     assert [asked.form["client_secret"] for asked in tokens.requests] == ["x", "y"]
 
 
 async def test_a_refresh_token_that_is_replaced_in_its_file_is_used(entry, tokens, secret):
     """What came with an answer is used in place of the configured one until somebody configures another."""
     keys = {"type": "refresh_token", "token_url": f"{tokens.url}/token", "client_id": "engine"}
-    one = entry(**keys, refresh_token=secret("r1"))
+    proof = entry(**keys, refresh_token=secret("r1"))
     tokens.script.append(TokenAnswer(body={"access_token": "a", "expires_in": 100, "refresh_token": "r2"}))
     for ticks in (0.0, 90.0):
-        one.ticks = ticks
-        await one.header()
+        proof.ticks = ticks
+        await proof.header()
     secret("r9")
-    one.ticks = 90.0 + 3600
-    await one.header()
+    proof.ticks = 90.0 + 3600
+    await proof.header()
     assert [asked.form["refresh_token"] for asked in tokens.requests] == ["r1", "r2", "r9"]
 
 
 async def test_many_at_once_share_one_request(entry, tokens, secret):
     """And those who share one that fails get its error, each."""
-    one = entry(**by_secret(tokens, secret("x")))
+    proof = entry(**by_secret(tokens, secret("x")))
     tokens.script.append(TokenAnswer(500, {}))
-    failed = await asyncio.gather(*(one.header() for _ in range(5)), return_exceptions=True)
+    failed = await asyncio.gather(*(proof.header() for _ in range(5)), return_exceptions=True)
     assert {str(error) for error in failed} == {"token-unavailable"}
-    one.ticks = 1.0
-    assert set(await asyncio.gather(*(one.header() for _ in range(5)))) == {"Bearer t1"}
+    proof.ticks = 1.0
+    assert set(await asyncio.gather(*(proof.header() for _ in range(5)))) == {"Bearer t1"}
     assert len(tokens.requests) == 2
 
 
 async def test_no_credential_is_shown(entry, tokens, secret, caplog):
     """Neither in the text of what holds it, nor in a log, nor in an error with all that it was caused by."""
     caplog.set_level(logging.DEBUG)
-    one = entry(**by_secret(tokens, secret(CANARY), method="basic"))
+    proof = entry(**by_secret(tokens, secret(CANARY), method="basic"))
     tokens.script.append(TokenAnswer(body={"access_token": f"{CANARY}-t", "expires_in": 5}))
-    await one.header()
-    cache = one.authorizer._tokens
-    assert not any(CANARY in repr(held) for held in (one.authorizer, cache, cache._held, one.authorizer._auth))
+    await proof.header()
+    cache = proof.authorizer._tokens
+    assert not any(CANARY in repr(held) for held in (proof.authorizer, cache, cache._held, proof.authorizer._auth))
     tokens.script.append(TokenAnswer(400, {"error": CANARY, "error_description": CANARY, "access_token": CANARY}))
-    one.ticks = 100.0
+    proof.ticks = 100.0
     with pytest.raises(DestinationError) as raised:
-        await one.header()
+        await proof.header()
     error: BaseException | None = raised.value
     while error is not None:
         assert CANARY not in repr(error)

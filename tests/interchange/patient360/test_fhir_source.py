@@ -107,6 +107,13 @@ def test_a_number_of_somebody_else(other: Outside) -> None:
     assert retrieved(server(f"{other.url}/fhir/R4", **by_secret(other)), subject(number, name=name)) == []
 
 
+def test_a_secret_in_a_header(other: Outside) -> None:
+    """`method: basic` proves the service as the form does (RFC 6749, 2.3.1)."""
+    there, number = known_there(other)
+    [document] = retrieved(server(f"{other.url}/fhir/R4", **by_secret(other, method="basic")), subject(number))
+    assert document.id.endswith(there)
+
+
 def test_a_key_instead_of_a_secret(other: Outside) -> None:
     """SMART backend services: an assertion signed by ES384 lets the service in."""
     _, number = known_there(other)
