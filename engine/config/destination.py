@@ -27,6 +27,11 @@ PARAMETERS: Final = frozenset(_PARAMETERS.split())
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _PAIR: Final = re.compile(r"([A-Za-z_][\w-]*)(?::[\w-]+)?=[^=\s#\"<>\\^`{}]+", re.ASCII)
 EXAMPLE: Final = "identifier={system}|{value}"
+# Values of `create` and of `writes`.
+CONDITIONAL: Final = "conditional"
+CLIENT_ID: Final = "client-id"
+IDEMPOTENCY_KEY: Final = "idempotency-key"
+CREATE_ONLY: Final = "create-only"
 
 
 def check_criteria(text: str) -> str:
@@ -162,6 +167,14 @@ class Destination(Frozen):
         "auto",
         description="whether all resources but the patient are sent as one transaction where the server takes any",
     )
+    create: Literal["conditional", "client-id", "idempotency-key"] = Field(
+        "conditional",
+        description="how a record is created: on condition (`if_none_exist`), under an id derived from its number, or "
+        "by a POST with an idempotency key",
+    )
+    writes: Literal["all", "create-only"] = Field(
+        "all", description="create-only: creates what is not there, and changes nothing that is there"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -171,15 +184,41 @@ class Destination(Frozen):
         return profile_of(name).with_defaults(given) if name in NAMES else given
 
     def conflicts(self) -> Iterator[Placed]:
-        """Yield what the server cannot do, and a base for look-ups elsewhere, which the credentials are not for."""
+        """Yield what the server, `create` or `writes` leave no use for, and a base for look-ups elsewhere."""
         yield from profile_of(self.profile).faults(self)
         if self.lookup_base_url and urlsplit(self.lookup_base_url)[:2] != urlsplit(self.base_url)[:2]:
             yield ("lookup_base_url",), f"{self.lookup_base_url}, on another server", "give a base beside base_url"
+        yield from self._conflicts_of_create()
+        yield from self._conflicts_of_create_only()
+
+    def _conflicts_of_create(self) -> Iterator[Placed]:
+        """Yield criteria and policies of demographics, by which only a conditional create finds a record."""
+        if self.create == CONDITIONAL:
+            return
+        if self.if_none_exist != "identifier":
+            found = f"{self.if_none_exist}, which create: {self.create} never asks"
+            yield ("if_none_exist",), found, "leave if_none_exist out, or write create: conditional"
+        if self.on_demographic_match != "create":
+            found = f"{self.on_demographic_match}, though create: {self.create} compares no demographics"
+            yield ("on_demographic_match",), found, "leave on_demographic_match out, or write create: conditional"
+
+    def _conflicts_of_create_only(self) -> Iterator[Placed]:
+        """Yield what says how records are merged, where none is."""
+        if self.writes != CREATE_ONLY:
+            return
+        merging = [("carry_over", next(iter(self.carry_over), "")), ("merge_operation", self.merge_operation)]
+        if self.merge_strategy not in {"auto", "notify-only"}:
+            merging.append(("merge_strategy", self.merge_strategy))
+        for key, value in merging:
+            if value:
+                found = f"{value}, but writes: create-only merges nothing"
+                yield (key,), found, f"leave {key} out, or write writes: all"
 
     def warnings(self) -> Iterator[Placed]:
         """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""
         yield from in_the_clear("base_url", self.base_url)
-        if self.profile == GENERIC and self.if_none_exist == "identifier" and self._is_laid_out_as_ours():
+        by_identifier = self.create == CONDITIONAL and self.if_none_exist == "identifier"
+        if self.profile == GENERIC and by_identifier and self._is_laid_out_as_ours():
             found = "identifier, by which the shipped service creates nobody: a new patient's entry would be held"
             yield ("if_none_exist",), found, "write profile: shipped"
         for name in unknown_parameters(self.if_none_exist):

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from engine.config.channel import Channel
+from engine.config.destination import CLIENT_ID
 from engine.config.destination import Destination as Settings
 from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.lookup import UNSUPPORTED, LookUpClient
@@ -16,7 +17,7 @@ from engine.deliver.patient.question import PatientQuestion, question
 from engine.deliver.reply import RequestReply
 from engine.deliver.stored import Cache, ServerResource
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
-from engine.deliver.wire.abilities import Abilities, abilities_of
+from engine.deliver.wire.abilities import NO_CLIENT_IDS, Abilities, abilities_of
 from engine.deliver.wire.authorizer import Authorizer
 from engine.deliver.wire.client import FhirClient
 from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
@@ -85,7 +86,11 @@ class FhirDestination:
 
     def missing(self) -> tuple[str, ...]:
         """Return codes for what cannot be relied on, as far as it was found: of the server, and of its operations."""
-        lacks = {UNSUPPORTED: self._lookups.unsupported, NOTICE_UNSUPPORTED: self._notices.unsupported}
+        lacks = {
+            UNSUPPORTED: self._lookups.unsupported,
+            NOTICE_UNSUPPORTED: self._notices.unsupported,
+            NO_CLIENT_IDS: self.settings.create == CLIENT_ID and self.abilities.update_create is False,
+        }
         return (*self.abilities.missing(), *(code for code, lacking in lacks.items() if lacking))
 
     async def check(self) -> Abilities:
@@ -129,18 +134,21 @@ class FhirDestination:
         attempts_made: int = 0,
         channel: Channel | None = None,
         decided: Collection[str] = (),
+        entry: int = 0,
     ) -> Verdict:
         """Carry out a plan and return the verdict; `journal_intent` is awaited before each write is sent.
 
         `ambiguous`: an earlier attempt may have been applied, so the server is read first; so is it on a replay.
         `attempts_made` is the number of the last attempt journaled; `channel` gives the policies of another channel.
-        `decided`: the holds that somebody has decided. Errors of the journal pass through.
+        `decided`: the holds that somebody has decided; `entry`: the number of the entry. Errors of the journal pass
+        through.
         """
         channel = channel or self._channel
         exchange = Exchange(
             self._server, channel, memory, journal_intent, at=at, source=plan.source, attempts_made=attempts_made,
             decided=decided,
         )  # fmt: skip
+        exchange.entry = entry
         exchange.again = exchange.tried and not replay
         exchange.repeatable = all(isinstance(interaction, REPEATABLE) for interaction in plan.interactions)
         alone = exchange.again or ambiguous or self.settings.bundle == "off"

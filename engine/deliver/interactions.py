@@ -16,6 +16,7 @@ from engine.deliver.resources.resource_upsert import attest, upsert_resource
 from engine.deliver.resources.retire import retire
 from engine.deliver.resources.transaction import carry_out_bundled
 from engine.deliver.verdict import Failure
+from engine.deliver.wire.creating import NOT_WRITTEN, leave, only_creates
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of
 from engine.errors import DeliveryError, HeldDeliveryError, PermanentDeliveryError, RejectedDeliveryError
@@ -56,11 +57,12 @@ _TELLING = (
     "nothing-to-unlink",
     "nothing-to-delete",
     "notify-only",
+    NOT_WRITTEN,
     "unchanged",
 )
 _CANCELS = ("nothing-to-cancel",)
 _RANKS: Final = {ending: rank for rank, ending in enumerate((*_CANCELS, *_TELLING))}
-_QUIET = ("unchanged", "nothing-to-do")
+_QUIET = (NOT_WRITTEN, "unchanged", "nothing-to-do")
 # Types to which nothing else refers: a server that does not list them goes without.
 LEFT_OUT: Final = frozenset({"PractitionerRole", "Provenance"})
 # How a server answers a request for a type that it does not have.
@@ -73,13 +75,15 @@ class InteractionRow(NamedTuple):
 
     `carry_out` is called with exchange, interaction, the time of the event and `remembered`; it returns the ending.
     `patients`: identities of the Patients touched. `other_type`: type of a resource other than the Patient. `tells`:
-    whether its ending may name the delivery where nothing came of the Patient.
+    whether its ending may name the delivery where nothing came of the Patient. `changes`: what it does to records that
+    are there, where it does nothing else; a destination that only gets creates is spared it.
     """
 
     carry_out: Callable[[Exchange, Any, datetime | None, bool], Awaitable[str]]
     patients: Callable[[Any], Iterable[Identity]] = lambda _one: ()
     other_type: Callable[[Any], str] | None = None
     tells: Callable[[Any], bool] = lambda _one: True
+    changes: str = ""
 
 
 def _type(one: Any) -> str:
@@ -94,18 +98,22 @@ TABLE: Final[Mapping[type, InteractionRow]] = {
     Merge: InteractionRow(
         lambda exchange, one, _at, _remembered: merge(exchange, one),
         lambda one: (*one.sources, one.source, one.target, *one.survivor.identities),
+        changes="merge",
     ),
     Rename: InteractionRow(
         lambda exchange, one, _at, _remembered: rename(exchange, one),
         lambda one: (*one.old, *one.new, *one.patient.identities),
+        changes="change-of-number",
     ),
     Link: InteractionRow(
         lambda exchange, one, _at, _remembered: link(exchange, one),
         lambda one: (*one.one.identities, *one.other.identities),
+        changes="link",
     ),
     Move: InteractionRow(
         lambda exchange, one, _at, _remembered: move(exchange, one),
         lambda one: (*one.moving, *one.source, *one.target.identities),
+        changes="move-of-number",
     ),
     Find: InteractionRow(
         lambda exchange, one, _at, _remembered: find(exchange, one),
@@ -193,6 +201,8 @@ async def _one(exchange: Exchange, interaction: Interaction, at: datetime | None
     HeldDeliveryError `type-not-kept` and its type where something else would be lost with it.
     """
     row = TABLE[type(interaction)]
+    if row.changes and only_creates(exchange):
+        return leave(exchange, row.changes)
     type_ = row.other_type(interaction) if row.other_type else ""
     if type_ in LEFT_OUT and not exchange.server.abilities.keeps(type_):
         exchange.note(f"not-kept {type_}")
@@ -212,7 +222,8 @@ def ending(plan: Plan, endings: list[str]) -> str:
     rows = [(TABLE[type(one)], one, end) for one, end in zip(plan.interactions, endings, strict=True)]
     first = _telling([end for row, _, end in rows if not row.other_type])
     others = _telling([end for row, one, end in rows if row.other_type and row.tells(one)])
-    return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
+    telling = others == NOT_WRITTEN or others not in _QUIET
+    return others if others in _CANCELS or (first in _QUIET and telling) else first
 
 
 def _telling(endings: list[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from engine import fault, telemetry
 from engine.config.channel import Mode
+from engine.config.destination import CREATE_ONLY
 from engine.deliver.destination import FhirDestination
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.errors import JournalRefusedError, MappingError, MessageError, SealError, place_of
@@ -139,6 +140,7 @@ class DeliveryWorker:
             attempts_made=claimed.attempts_made,
             channel=feed.channel,
             decided=claimed.decided,
+            entry=claimed.seq,
         )
 
     def _followed_up(self, claimed: Claimed, feed: Feed, message: Message, plan: Plan, verdict: Verdict) -> Carried:
@@ -172,8 +174,13 @@ class DeliveryWorker:
         return message
 
     async def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
-        """Say whether the merges of an entry are within the limit; those of a load, or that a person let go, are."""
+        """Say whether the merges of an entry are within the limit; those of a load, or that a person let go, are.
+
+        So are those that a destination which only gets creates is spared.
+        """
         merges = sum(1 for interaction in plan.interactions if isinstance(interaction, Merge))
+        if self.destination.settings.writes == CREATE_ONLY:
+            return True
         if not merges or claimed.tries or claimed.forced or feed.channel.mode is Mode.LOAD:
             return True
         if claimed.released and feed.channel.channel not in self.shared.merges.held:

@@ -1,5 +1,7 @@
 """What `if_none_exist` and `carry_over` may say is what delivery and FHIR know."""
 
+from typing import Any
+
 import pytest
 
 from engine.config.destination import CARRIED, PLACEHOLDERS, Destination, check_criteria, unknown_parameters
@@ -96,3 +98,35 @@ def test_the_shipped_service_is_asked_by_demographics(template: str, base: str, 
     destination = Destination(name="service", base_url=host + base, auth=auth, if_none_exist=template)
     found = [path for path, _, _ in destination.warnings() if path == ("if_none_exist",)]
     assert bool(found) is warned
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"create": "client-id", "if_none_exist": "demographics"}, "if_none_exist"),
+        ({"create": "client-id", "if_none_exist": "identifier={system}|{value}"}, "if_none_exist"),
+        ({"create": "idempotency-key", "if_none_exist": "demographics"}, "if_none_exist"),
+        ({"create": "client-id", "on_demographic_match": "attach"}, "on_demographic_match"),
+        ({"writes": "create-only", "carry_over": ("telecom",)}, "carry_over"),
+        ({"writes": "create-only", "merge_strategy": "merge"}, "merge_strategy"),
+        ({"writes": "create-only", "merge_strategy": "link"}, "merge_strategy"),
+        ({"writes": "create-only", "merge_operation": "hapi.fhir.merge"}, "merge_operation"),
+        ({"create": "client-id"}, ""),
+        ({"create": "idempotency-key", "writes": "create-only", "merge_strategy": "notify-only"}, ""),
+        ({"if_none_exist": "demographics", "on_demographic_match": "hold"}, ""),
+    ],
+)
+def test_what_a_way_of_writing_leaves_no_use_for_is_refused(keys: dict[str, Any], place: str) -> None:
+    """Criteria of a condition that is never asked, and ways to merge where nothing is merged, are named."""
+    destination = Destination(name="service", base_url="https://fhir.example/R4", **keys)
+    found = list(destination.conflicts())
+    assert [path for path, _, _ in found] == ([(place,)] if place else [])
+    assert all("leave" in remedy and place in remedy for _, _, remedy in found)
+
+
+def test_the_shipped_service_takes_client_ids() -> None:
+    """There the criteria of a conditional create say nothing, so that none are missed."""
+    host = "https://fhir.riverbend.example"
+    auth = Auth(type="client_credentials", token_url=f"{host}/oauth/token")
+    destination = Destination(name="service", base_url=f"{host}/fhir/R4", auth=auth, create="client-id")
+    assert [path for path, _, _ in destination.warnings()] == []

@@ -155,6 +155,8 @@ CHANNEL_ROWS: Final = (
     ("destinations[].lookup_base_url", "http://127.0.0.1:8081/fhir", "on another server", "a base beside base_url"),
     ("destinations[].notify", "adminnotify", "found 'adminnotify'", "did you mean admin-notify?"),
     ("destinations[].bundle", "of", "found 'of'", "did you mean off?"),
+    ("destinations[].create", "client-ids", "found 'client-ids'", "did you mean client-id?"),
+    ("destinations[].writes", "create", "found 'create'", "did you mean create-only?"),
     ("filters[].rule", "test patients", "found 'test patients'", "letters, digits"),
     ("filters[].when", "PDI-5", "unknown segment 'PDI'", "did you mean 'PID'?"),
     ("filters[].do", "filtr", "found 'filtr'", "did you mean filter?"),

@@ -74,6 +74,10 @@ CHANNELS: Final = {
     + "    auth: {type: client_credentials, token_url: 'http://fhir.example/oauth/token', client_id: x, "
     "client_secret: {env: ADT_ENGINE_TEST_SECRET}}\n",
     "a parameter of no FHIR": GOOD + "    if_none_exist: mrn={value}\n",
+    "criteria that are never asked": GOOD
+    + "    create: client-id\n    if_none_exist: demographics\n    on_demographic_match: hold\n",
+    "merges where nothing is merged": GOOD
+    + "    writes: create-only\n    merge_strategy: merge\n    carry_over: [telecom]\n    merge_operation: merge\n",
     "keys like no other": GOOD + "qqqqqqq: 1\nlimits: {qqqqqqq: 1}\nlisten: 3\n",
     "kinds of values": GOOD
     + "allow_merge: [x]\nmerge_limit: {merges: 1.5, minutes: [x]}\nprocessing_ids: 3\nretention: x\nmapping: [x]\n"

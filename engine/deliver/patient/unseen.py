@@ -11,6 +11,7 @@ from engine.deliver.patient.absorbed import has_taken_over, head_of, trail_of
 from engine.deliver.patient.remember import recall
 from engine.deliver.stored import ServerResource
 from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, KnownIdentifier
+from engine.deliver.wire.creating import there_under
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, carries_any, replaced_by
@@ -30,7 +31,7 @@ class RecordMatches(NamedTuple):
 async def search_patients(
     exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked
 ) -> RecordMatches:
-    """Return the Patients that the identifiers stand for.
+    """Return the Patients that the identifiers stand for; where ids are derived from numbers, by the first's id, too.
 
     `known`: what is known of them. `looked`: records that were read already, by id. Raises HeldDeliveryError
     `survivor-missing` where all that is known is a merge into a record that is not there.
@@ -43,6 +44,8 @@ async def search_patients(
         patient = await (_survivor if one.status == MERGED_AWAY else _holder)(exchange, one, found, looked)
         if patient is not None and patient.logical_id not in found and _stands(patient, one, identities):
             found[patient.logical_id] = patient
+    if not found and (patient := await there_under(exchange, identities[0])) and carries_any(patient.body, identities):
+        found[patient.logical_id] = patient
     return RecordMatches(shown, tuple(found.values())[len(shown) :])
 
 

@@ -8,8 +8,9 @@ from engine.deliver.patient.ownership import applied
 from engine.deliver.patient.question import required_by
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution, check_found, resolve
-from engine.deliver.stored import Body, ServerResource, involved
+from engine.deliver.stored import PATIENT, Body, ServerResource, involved
 from engine.deliver.verdict import MERGED_AWAY, KnownIdentifier
+from engine.deliver.wire.creating import leave, only_creates
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import delete, prove
@@ -70,11 +71,8 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         return ending, None
     check_found(exchange, record, found)
     result = await _applied(exchange, interaction, found)
-    if not result.changed:
-        if not patient.fresh:
-            return "", await _again(exchange, interaction, patient)
-        await _remember(exchange, record, found, patient, result)
-        return "unchanged", None
+    if not result.changed or only_creates(exchange):
+        return await _left(exchange, interaction, found, result)
     as_read = not await _is_to_be_tried(exchange, patient) or await prove(exchange, patient)
     if not (as_read and exchange.still(patient)):
         return "", await _again(exchange, interaction, patient)
@@ -97,6 +95,20 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     return "", await _again(exchange, interaction, patient)
 
 
+async def _left(
+    exchange: Exchange, interaction: Upsert, found: Resolution, result: ChangedResource
+) -> tuple[str, Resolution | None]:
+    """Leave a record as it is, once it was read: what is only remembered may be there no more."""
+    record, patient = interaction.patient, found.patient
+    if not patient.fresh:
+        return "", await _again(exchange, interaction, patient)
+    if result.changed:
+        await remember(exchange, patient, record, await exchange.owned_slices(patient))
+        return leave(exchange, PATIENT), None
+    await _remember(exchange, record, found, patient, result)
+    return "unchanged", None
+
+
 async def _is_to_be_tried(exchange: Exchange, patient: ServerResource) -> bool:
     """Say whether this is the record on which If-Match is tried: one just read, of which this feed has written."""
     if not (patient.fresh and patient.tag and exchange.server.abilities.provable):
@@ -108,7 +120,8 @@ async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution)
     """Delete a record where the channel says so and the server allows it; empty where it becomes inactive instead."""
     if found.redirected or not _current(record, found.patient):
         return "nothing-to-delete"
-    if exchange.channel.deleted_person != "delete" or found.patient.body.get("active") is False:
+    deletes = exchange.channel.deleted_person == "delete" and not only_creates(exchange)
+    if not deletes or found.patient.body.get("active") is False:
         return ""
     return "deleted" if await delete(exchange, found.patient, cascade=True) else ""
 
@@ -174,7 +187,7 @@ def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:
     """Return what `active` becomes, None where it stays."""
     if body.get("active") is not False:
         return None
-    if interaction.reactivate:
+    if interaction.reactivate and not only_creates(exchange):
         exchange.note("reactivated")
         return True
     exchange.note("inactive")

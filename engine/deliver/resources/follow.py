@@ -6,6 +6,7 @@ from urllib.parse import quote
 from engine.deliver.resources.found import found_by, standing
 from engine.deliver.stored import Body, ServerResource
 from engine.deliver.verdict import Owned
+from engine.deliver.wire.creating import leave, only_creates
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS
@@ -34,6 +35,8 @@ async def follow(exchange: Exchange, interaction: Follow) -> str:
     if len(found) >= MOST_VISITS:
         raise HeldDeliveryError("too-many-visits")
     visits = [one for one in found if standing(one) and former in _references(one.body, interaction.element)]
+    if visits and only_creates(exchange):
+        return leave(exchange, VISIT)
     for visit in visits:
         await _revise(exchange, interaction, visit, former, account)
     return "updated" if visits else "unchanged"

@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
+from engine.config.destination import CONDITIONAL
 from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.unseen import hidden
 from engine.deliver.stored import ServerResource, involved
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.client import escaped
+from engine.deliver.wire.creating import there_under
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError, InvolvedRecord
 from engine.fhir.patient import carries
@@ -37,7 +39,8 @@ async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -
         found = await _remembered(exchange, interaction, identities)
         if found is not None:
             return found
-        if interaction.create and len(identities) == 1 and exchange.server.abilities.conditional_create:
+        conditional = exchange.server.settings.create == CONDITIONAL and exchange.server.abilities.conditional_create
+        if interaction.create and len(identities) == 1 and conditional:
             return None
     return await _searched(exchange, interaction, identities)
 
@@ -122,6 +125,9 @@ async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[
         if not matches or interaction.merges:
             matches += await exchange.search(f"{holder}{search_kept(identities)}", record.type)
     matches += await hidden(exchange, record.type, _keys(record.type, identities), matches)
+    under = None if matches else await there_under(exchange, record.identities[0], record.type)
+    if under is not None and any(carries(under.body, identity) for identity in identities):
+        matches = (under,)
     meant = [match for match in matches if standing(match)] or list(matches)
     by_new = [one for one in meant if any(carries(one.body, item) for item in record.identities)]
     by_old = [one for one in meant if any(carries(one.body, item) for item in record.retired)]

@@ -11,8 +11,27 @@ from typing import Final
 from engine.deliver.resources.admitted import TEMPORARY, is_temporary, is_unnumbered, met
 from engine.deliver.resources.body import ResourceBody
 from engine.deliver.resources.found import found_by, remembered_as, search_kept, standing
-from engine.deliver.stored import Body, ServerResource, id_of, stored
+from engine.deliver.stored import Body, ServerResource, involved, stored
 from engine.deliver.verdict import Owned
+from engine.deliver.wire.client import ServerResponse
+from engine.deliver.wire.creating import (
+    IDS_REFUSED,
+    IGNORED,
+    NO_IDS,
+    ONCE,
+    THERE,
+    check_number,
+    check_taken,
+    client_id,
+    has_client_ids,
+    has_keys,
+    id_in,
+    key_header,
+    leave,
+    only_creates,
+    original_of,
+    there_under,
+)
 from engine.deliver.wire.exchange import GONE, Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
@@ -120,27 +139,20 @@ class _ResourceUpsert:
         exchange, record, interaction = self.exchange, self.record, self.interaction
         if exchange.deleted and interaction.overwrite and not _deletes(exchange):
             raise HeldDeliveryError("deleted-at-server", status=410)
-        condition = search_kept(record.identities[:1])
         await refer(exchange, interaction.defaults)
+        under = await there_under(exchange, record.identities[0], record.type)
+        if under is not None:
+            check_number(under, *record.identities)
+            return self._matched(under)
         body, said = self.body.new()
-        headers = (("If-None-Exist", condition),)
-        answer = await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
+        answer = await self._create(body)
         if answer.status in _REFUSED:
             await self._distrust()
             return "", None
-        if answer.status in _STALE:
-            exchange.server.cache_of(record.type).forget(record.identities)
-            match = await found_by(exchange, interaction, remembered=False)
-            if match is None:
-                raise HeldDeliveryError("multiple-matches", status=answer.status)
-            return self._matched(match)
-        made = stored(exchange.server.inward(answer.json), answer.headers, record.type)
-        if made is None:
-            logical_id = id_of(answer.headers.get("location", ""), record.type)
-            made = await exchange.read(logical_id, record.type) if logical_id else None
-        if made is None:
-            raise unclear("no-resource-in-answer", answer.status)
-        if answer.status == 200:
+        if answer.status in THERE:
+            return self._matched(await self._there(answer))
+        made = await self._answered(answer)
+        if answer.status == 200 and not has_client_ids(exchange):
             return self._matched(made)
         exchange.new(made)
         if interaction.late:
@@ -153,20 +165,78 @@ class _ResourceUpsert:
         self._remember(made, owned)
         return "created", None
 
+    async def _create(self, body: Body) -> ServerResponse:
+        """Send the create, in the way that the destination's `create` says."""
+        exchange, record = self.exchange, self.record
+        number = record.identities[0]
+        if has_keys(exchange):
+            headers = key_header(exchange, record.type, number)
+            return await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
+        if not has_client_ids(exchange):
+            headers = (("If-None-Exist", search_kept((number,))),)
+            return await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
+        spoken = self._spoken(THERE | NO_IDS if exchange.server.keeps(record.type) else THERE)
+        if exchange.server.abilities.update_create is False:
+            spoken |= _REFUSED
+        path = f"{record.type}/{client_id(number)}"
+        body = {**body, "id": client_id(number)}
+        answer = await exchange.write_patient("PUT", path, body, ONCE, spoken)
+        check_taken(exchange, answer)
+        return answer
+
+    async def _there(self, answer: ServerResponse) -> ServerResource:
+        """Return what a create met: what its repeated key made, what is under its id, or what a search finds."""
+        exchange, record = self.exchange, self.record
+        exchange.server.cache_of(record.type).forget(record.identities)
+        exchange.vacant.clear()
+        if has_keys(exchange) and answer.status == 409:
+            original = await original_of(exchange, answer, record.type)
+            if original is not None and any(carries(original.body, item) for item in record.identities):
+                return original
+        under = await there_under(exchange, record.identities[0], record.type)
+        if under is not None:
+            check_number(under, *record.identities)
+            return under
+        match = await found_by(exchange, self.interaction, remembered=False)
+        if match is None and (has_keys(exchange) or has_client_ids(exchange)):
+            raise unclear("create-unclear", answer.status)
+        if match is None:
+            raise HeldDeliveryError("multiple-matches", status=answer.status)
+        return match
+
+    async def _answered(self, answer: ServerResponse) -> ServerResource:
+        """Return what a create made or matched: as it is shown, as it is read, or as a search finds it."""
+        exchange, type_ = self.exchange, self.record.type
+        made = stored(exchange.server.inward(answer.json), answer.headers, type_)
+        if made is None and (logical_id := id_in(exchange, answer, type_)):
+            made = await exchange.read(logical_id, type_)
+        if made is None and (answer.status == 200 or has_client_ids(exchange)):
+            exchange.vacant.clear()
+            made = await found_by(exchange, self.interaction, remembered=False)
+        if made is None:
+            raise unclear("no-resource-in-answer", answer.status)
+        if has_client_ids(exchange):
+            self._check_id(made, answer)
+        return made
+
+    def _check_id(self, made: ServerResource, answer: ServerResponse) -> None:
+        """Hold where the server gave another id than it was asked for; note where it may have overwritten."""
+        if made.logical_id != client_id(self.record.identities[0]):
+            whose = (involved("was created", made),)
+            raise HeldDeliveryError(IDS_REFUSED, status=answer.status, involved=whose)
+        if answer.status == 200:
+            self.exchange.note(IGNORED)
+
     async def update(self, found: ServerResource) -> tuple[str, ServerResource | None]:
-        exchange, interaction = self.exchange, self.interaction
+        exchange = self.exchange
         try:
             body, owned, flags = await self.body.revised(found)
         except HeldDeliveryError:
             if found.fresh:
                 raise
             return "", await self._again(found)  # what holds is the resource as it is now
-        if body == found.body:
-            if not found.fresh and found.reference not in exchange.written():
-                return "", await self._again(found)
-            exchange.note(*flags)
-            self._remember(found, owned)
-            return interaction.absent if interaction.absent in flags else "unchanged", None
+        if body == found.body or only_creates(exchange):
+            return await self._left(found, owned, flags, changed=body != found.body)
         if not exchange.still(found):
             return "", await self._again(found)
         spoken = self._spoken(_STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED)
@@ -183,6 +253,20 @@ class _ResourceUpsert:
         if answer.status == 410 and found.fresh:
             raise HeldDeliveryError("deleted-at-server", status=410)
         return "", await self._again(found)
+
+    async def _left(
+        self, found: ServerResource, owned: dict[str, tuple[str, ...]], flags: Iterable[str], *, changed: bool
+    ) -> tuple[str, ServerResource | None]:
+        """Leave a resource as it is, once it was read in this delivery, or written."""
+        exchange, absent = self.exchange, self.interaction.absent
+        if not found.fresh and found.reference not in exchange.written():
+            return "", await self._again(found)
+        if changed:
+            self._remember(found, dict(await exchange.owned_slices(found)))
+            return leave(exchange, self.record.type), None
+        exchange.note(*flags)
+        self._remember(found, owned)
+        return absent if absent in flags else "unchanged", None
 
     def _spoken(self, statuses: frozenset[int]) -> frozenset[int]:
         """Return the refusals to deal with: while references were not asked about, they may be what is refused."""
@@ -230,8 +314,8 @@ class _ResourceUpsert:
             self.cache.drop(resource.logical_id)
 
 
-THERE: Final = 412
-REFUSED: Final = frozenset({400, 403, 404, 405, 409, 410, THERE, 422})
+ALREADY: Final = 412
+REFUSED: Final = frozenset({400, 403, 404, 405, 409, 410, ALREADY, 422})
 ROUNDS: Final = 2
 
 
@@ -256,10 +340,10 @@ async def attest(exchange: Exchange, interaction: Attest, *, remembered: bool = 
         answer = await exchange.write_patient("PUT", path, body, (("If-None-Match", "*"),), REFUSED)
         if answer.status < 300:
             return "created"
-        if answer.status == THERE or not exchange.trusted:
+        if answer.status == ALREADY or not exchange.trusted:
             break
         await distrust(exchange, record.changes)
-    if answer.status != THERE:
+    if answer.status != ALREADY:
         exchange.note("provenance-refused")
     return "unchanged"
 

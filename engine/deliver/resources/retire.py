@@ -11,6 +11,7 @@ from typing import Final
 from engine.deliver.resources.found import found_by, owner_of
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.verdict import Owned
+from engine.deliver.wire.creating import NOT_WRITTEN, only_creates
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import delete
 from engine.fhir.plan import Identity, Keep, ResourceRecord, Retire
@@ -23,6 +24,8 @@ Roster = Mapping[str, tuple[str, ...]]
 
 async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *, remembered: bool = True) -> str:
     """Carry out a Retire and return how it ended: `updated`, or `unchanged` where there is nothing to take back.
+
+    `not-written` where it is left, as only creates are; then it stays listed.
 
     `at` and `remembered` are as of `upsert_resource`. Raises HeldDeliveryError and the errors of a delivery.
     """
@@ -43,13 +46,14 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
         still = set(interaction.marks)
         gone |= {text: _identity(text) for text in missing if not still.isdisjoint(before[text])}
     gone |= deleted
-    endings = [await _take_back(exchange, interaction, identity, at, remembered) for identity in gone.values()]
-    left = {text: marks for text, marks in before.items() if text not in gone and text not in former}
+    endings = {text: await _take_back(exchange, interaction, one, at, remembered) for text, one in gone.items()}
+    done = {text for text, ending in endings.items() if ending != NOT_WRITTEN}
+    left = {text: marks for text, marks in before.items() if text not in done and text not in former}
     left |= {text: (mark,) for text, mark in listed.items()}
     if left != dict(kept):
         exchange.owned[place] = Owned(place, exchange.source, left)
-    if "updated" not in endings:
-        return "unchanged"
+    if "updated" not in endings.values():
+        return "unchanged" if done == gone.keys() else NOT_WRITTEN
     exchange.note("retired")
     return "updated"
 
@@ -80,7 +84,8 @@ async def _take_back(
         interaction.patient,
     )
     step = Keep(record, create=False, clears=interaction.clears, absent=ABSENT)
-    if exchange.channel.retire == "delete" and await _deleted(exchange, step, remembered):
+    deletes = exchange.channel.retire == "delete" and not only_creates(exchange)
+    if deletes and await _deleted(exchange, step, remembered):
         return "updated"
     return await upsert_resource(exchange, step, at, remembered=remembered)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 NO_IF_MATCH: Final = "no-if-match"
+NO_CLIENT_IDS: Final = "no-client-ids"
 NAMES: Final = frozenset({"merge", "$merge"})
 # As HAPI lists its own: `hapi.fhir.merge`, to be called as `Patient/$hapi.fhir.merge`.
 ENDING: Final = ".merge"
@@ -26,7 +27,8 @@ class Abilities:
     tells that for certain: `provable` until then, `if_match` where the trial has shown it. `types`: the resource types
     that it lists. `transaction`: it takes Bundles of requests, all or nothing; `unfit` names what it was found to do
     wrong with them, after which they are sent to it no more. `cascade`: a patient that is deleted goes with the chart.
-    `lookup`: it looks patients up on the networks (`$p360-retrieve`). `notices`: it takes `$process-message`.
+    `update_create`: it creates what is put under an id that is not there; None where it does not say. `lookup`: it
+    looks patients up on the networks (`$p360-retrieve`). `notices`: it takes `$process-message`.
     """
 
     stated: bool = False
@@ -36,6 +38,7 @@ class Abilities:
     versioned: bool = True
     provable: bool = False
     conditional_create: bool = True
+    update_create: bool | None = None
     types: frozenset[str] = frozenset()
     transaction: bool = False
     unfit: str = ""
@@ -106,6 +109,7 @@ def abilities_of(statement: Any) -> Abilities:
         versioned=versioned,
         provable=versioned,
         conditional_create=patient.get("conditionalCreate") is True,
+        update_create=said if isinstance(said := patient.get("updateCreate"), bool) else None,
         types=frozenset(str(item["type"]) for item in listed if "type" in item),
         transaction=any(item.get("code") == "transaction" for item in _dicts(rest.get("interaction"))),
         cascade=any(_says_cascade(item) for item in _dicts(patient.get("extension"))),

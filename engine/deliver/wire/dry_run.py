@@ -140,7 +140,7 @@ class DryRunServer(DestinationServer):
         if previews:
             return _answer(200, {"resourceType": "Parameters"})
         if method == "PUT":
-            return await self._put(path, content)
+            return await self._put(path, content, once="If-None-Match" in dict(headers))
         if method == "DELETE":
             reference = path.partition("?")[0]
             await self._know(reference)
@@ -212,9 +212,11 @@ class DryRunServer(DestinationServer):
         holder = next(iter(patients_of(body)), "")
         return await self._search(f"{type_}?{asked_of(type_, holder)}{condition}") if holder else answer
 
-    async def _put(self, reference: str, body: Body) -> ServerResponse:
-        await self._know(reference)
-        return self._wrote(reference, body, 200)
+    async def _put(self, reference: str, body: Body, *, once: bool) -> ServerResponse:
+        there = bool(await self._know(reference))
+        if once and there:
+            return _answer(412, None)
+        return self._wrote(reference, body, 200 if there or not once else 201)
 
     async def _merge(self, content: Any) -> ServerResponse:
         """Make the survivor replace the source, as `Patient/$merge` does."""

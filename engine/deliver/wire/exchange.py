@@ -71,16 +71,16 @@ Intend = Callable[[HttpRequest], Awaitable[None]]
 class Exchange(Learned):
     """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered.
 
-    `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
-    resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
-    about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
-    server does not have; `made` the references of what was created, `retired` the numbers
-    of what was merged into another one, Patients aside. `again`: this is a further try, and no replay, of a
-    delivery. `heard`: the server has answered something. `interrupted`: a write was not sent, because a connection was
-    lost since this exchange began. `bundles`: several writes may go in one transaction;
-    `response_log`: the responses so far. `repeatable`: all that the plan writes shows in what it writes, once it
-    is read. `decided`: holds that a person has decided, each a code and its place; `place`: that of the interaction at
-    hand, among several of its kind.
+    `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that
+    are resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of
+    them about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them
+    that the server does not have; `made` the references of what was created, `retired` the numbers of what was
+    merged into another one, Patients aside. `again`: this is a further try, and no replay, of a delivery. `heard`:
+    the server has answered something. `interrupted`: a write was not sent, because a connection was lost since this
+    exchange began. `bundles`: several writes may go in one transaction; `response_log`: the responses so far.
+    `repeatable`: all that the plan writes shows in what it writes, once it is read. `decided`: holds that a person
+    has decided, each a code and its place; `place`: that of the interaction at hand, among several of its kind.
+    `entry`: the number of the entry, 0 without one.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Exchange(Learned):
         self.bundles = False
         self.repeatable = False
         self.decided = decided
+        self.entry = 0
         self.place = ""
         self.response_log = ResponseLog()
         self._written: list[tuple[str, str, ServerResponse | None]] = []
@@ -120,7 +121,7 @@ class Exchange(Learned):
         other = Exchange(
             server, self.channel, self.memory, _unjournaled, at=self._at, source=self.source, attempts_made=self._number
         )
-        other.tried, other.again, other.decided = self.tried, self.again, self.decided
+        other.tried, other.again, other.decided, other.entry = self.tried, self.again, self.decided, self.entry
         other.adopt(self)
         return other
 
@@ -271,7 +272,7 @@ class Exchange(Learned):
             answer = await self.server.ask(method, request.url, names, content)
         except DeliveryError as error:
             self._account(request, error, changes=changes, journaled=journaled)
-            raise self._reclassed(error, write=changes) from error
+            raise _reclassed(error, write=changes) from error
         self.heard = True
         if read is not None:
             answer.read_by(read)
@@ -281,7 +282,7 @@ class Exchange(Learned):
             failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
         if changes and failure is Failure.NONE:
             self._written.append((method, path, answer))
-            if method == "POST":
+            if method == "POST" or answer.status == 201:
                 self.made.add(_written(method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
         self.attempts.append(HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
@@ -326,7 +327,7 @@ class Exchange(Learned):
             answer = self.response_log.take(name_of("GET", url)) or await self.server.ask("GET", url, ())
         except DeliveryError as error:
             self._account(self._request("GET", url, (), b""), error, changes=False, journaled=False)
-            raise self._reclassed(error, write=False) from error
+            raise _reclassed(error, write=False) from error
         self.heard = True
         failure = failure_of(answer.status, write=False)
         if failure is Failure.NONE or answer.status in spoken:
@@ -355,7 +356,7 @@ class Exchange(Learned):
         return HttpRequest(self._number, method, url, headers, content, self._at)
 
     def _account(self, request: HttpRequest, error: DeliveryError, *, changes: bool, journaled: bool) -> None:
-        failure = class_of(self._reclassed(error, write=changes))
+        failure = class_of(_reclassed(error, write=changes))
         self.attempts.append(HttpAttempt(request, error.status, error.codes, failure, 0.0, b"", journaled))
 
     def _refusal(self, answer: ServerResponse, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
@@ -363,11 +364,13 @@ class Exchange(Learned):
         reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
         return error_of(failure, reason, answer.status, codes, wait)
 
-    def _reclassed(self, error: DeliveryError, *, write: bool) -> DeliveryError:
-        if write or class_of(error) is not Failure.AMBIGUOUS:
-            return error
-        failure = Failure.PERMANENT if TOO_LARGE in error.codes else Failure.TRANSIENT
-        return error_of(failure, str(error), error.status, error.codes)
+
+def _reclassed(error: DeliveryError, *, write: bool) -> DeliveryError:
+    """Return an error as it counts: a read that nobody knows the end of has changed nothing."""
+    if write or class_of(error) is not Failure.AMBIGUOUS:
+        return error
+    failure = Failure.PERMANENT if TOO_LARGE in error.codes else Failure.TRANSIENT
+    return error_of(failure, str(error), error.status, error.codes)
 
 
 def _written(method: str, path: str, answer: ServerResponse | None) -> str:

@@ -11,7 +11,10 @@ V = TypeVar("V")
 
 
 class Learned:
-    """The knowledge of one delivery; `Exchange` says what each part of it is."""
+    """The knowledge of one delivery; `Exchange` says what each part of it is.
+
+    `vacant`: references that were read in this delivery and are free, and whether a record there was deleted.
+    """
 
     def __init__(self) -> None:
         self.notes: dict[str, None] = {}
@@ -29,12 +32,13 @@ class Learned:
         self.unfound: set[str] = set()
         self.made: set[str] = set()
         self.retired: set[Identity] = set()
+        self.vacant: dict[str, bool] = {}
 
     def unlearn(self) -> None:
         """Forget the resources of the plan; what was carried out is still to be remembered."""
         self.references, self.formerly, self.waiting = {}, {}, {}
         self.trusted, self.pointed, self.unfound, self.made = set(), set(), set(), set()
-        self.retired = set()
+        self.retired, self.vacant = set(), {}
         self.deleted = False
 
     def adopt(self, other: "Learned") -> None:

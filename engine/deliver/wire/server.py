@@ -18,6 +18,7 @@ from engine.deliver.wire.abilities import Abilities, IfMatchProofs
 from engine.deliver.wire.authorizer import Authorization, Authorizer
 from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.deliver.wire.failure import failure_of
+from engine.deliver.wire.habits import habits_of
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import in_stu3, stu3_name
@@ -126,6 +127,7 @@ class DestinationServer:
         fence: Fence | None = None,
     ) -> None:
         self.settings = settings
+        self.habits = habits_of(settings)
         self.base = settings.base_url.rstrip("/")
         self.cache = caches.patients
         self._caches = caches
@@ -145,7 +147,7 @@ class DestinationServer:
         """Send one request with the destination's authorization; once more with a new one where that is refused."""
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if method == "GET":
-            names.append(FRESH)
+            names += (FRESH, *self.habits.read_headers)
         answer, authorization = await self._send(method, url, names, body)
         if answer.status in REFUSED and self.authorizer.refused(authorization, answer.status):
             answer, _ = await self._send(method, url, names, body)

@@ -108,6 +108,7 @@ KINDS: Final[Mapping[str, Phrases]] = {
 NOTES: Final[Phrases] = {
     "lost": "the merge leaves out {place} of the merged record",
     "not-kept": "the server keeps no {place}",
+    "not-written": "{place} was left as it is there",
     "unmapped-code": "no mapping for the code in {place}",
     "bad-value": "{place} has a value that cannot be used",
     "value-left-out": "a value of {place} was left out",

@@ -6,6 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from engine.config.destination import CLIENT_ID, CONDITIONAL, CREATE_ONLY
 from engine.config.destination import Destination as Settings
 from engine.config.profile import GENERIC, guessed, profile_of
 from engine.config.secret import Secret
@@ -166,6 +167,8 @@ def check_of(
     """
     server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
     findings = [_merging(settings, abilities), _versions(abilities), _bundles(settings, abilities)]
+    if settings.create != CONDITIONAL:
+        findings.append(_creates(settings, abilities))
     if lacking:
         findings.append(_types(lacking))
     if settings.notify != "off":
@@ -192,8 +195,20 @@ def _profile(settings: Settings, abilities: Abilities) -> Finding:
     return CheckStatus.LOOK, found, f"set profile: {guess}{about}, or leave it if you know better"
 
 
+def _creates(settings: Settings, abilities: Abilities) -> Finding:
+    """Say how records are created there, and whether it says that it takes that."""
+    if settings.create == CLIENT_ID and abilities.update_create is False:
+        do = "have ids of clients allowed there (updateCreate), or write create: conditional: else nobody is created"
+        return CheckStatus.FIX, "takes no ids of a client (create: client-id)", do
+    if settings.create == CLIENT_ID and abilities.update_create is None:
+        return CheckStatus.GOOD, "does not say whether it takes ids of a client (create: client-id)", ""
+    return CheckStatus.GOOD, f"creates by {settings.create}", ""
+
+
 def _merging(settings: Settings, abilities: Abilities) -> Finding:
     """Say how records are merged there; `merge_operation` names what a server has and does not list."""
+    if settings.writes == CREATE_ONLY:
+        return CheckStatus.GOOD, "merges nothing (writes: create-only)", ""
     named, listed = settings.merge_operation, abilities.operation
     if settings.merge_strategy in {"link", "notify-only"}:
         return CheckStatus.GOOD, f"merges by {settings.merge_strategy}", ""

@@ -94,6 +94,20 @@ TOLD = Abilities(stated=True, server="HAPI FHIR Server 8.8.0", operation="hapi.f
             replace(TOLD, if_match=True), {"merge_operation": "merge"}, CheckStatus.GOOD,
             "merges by $merge (merge_operation; the server lists $hapi.fhir.merge)",
         ),
+        (
+            replace(TOLD, if_match=True, update_create=False), {"create": "client-id"}, CheckStatus.FIX,
+            "takes no ids of a client",
+        ),
+        (replace(TOLD, if_match=True), {"create": "client-id"}, CheckStatus.GOOD, "does not say whether it takes ids"),
+        (
+            replace(TOLD, if_match=True, update_create=True), {"create": "client-id"}, CheckStatus.GOOD,
+            "creates by client-id",
+        ),
+        (replace(TOLD, if_match=True), {"create": "idempotency-key"}, CheckStatus.GOOD, "creates by idempotency-key"),
+        (
+            replace(TOLD, if_match=True, operation=""), {"writes": "create-only"}, CheckStatus.GOOD,
+            "merges nothing (writes: create-only)",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_destination_is_told_to_do(
