@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from engine.deliver.verdict import Failure, VerdictKind
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.creating import client_id, idempotency_key
 from engine.fhir.plan import ElementChange, Identity, Keep, Plan, ResourceRecord, Upsert
 from tests.deliver.conftest import AT, MRN, Remembered, Site
@@ -182,6 +182,14 @@ async def test_a_deleted_record_is_not_made_again_under_its_id(site, server, pat
     assert (verdict.reason, server.effects) == ("created", [f"create {ONE}"])
 
 
+async def test_a_deleted_side_of_a_link_is_not_made_again(site, server, identifier, linking):
+    """Neither by what else creates a patient than a message about it."""
+    server.add("theirs", identifier=[identifier("2")])
+    server.gone.add(ONE)
+    verdict = await site.open(**CLIENT).send(linking("1", "2"))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "deleted-at-server", [])
+
+
 async def test_a_stand_in_is_created_by_its_number(site, server, patient):
     """No demographics are asked, so that a newborn without a name is created as everybody is."""
     verdict = await site.open(**CLIENT).send(Upsert(patient("1", placeholder=True, given=None, family=None)))
@@ -290,6 +298,26 @@ async def test_a_bare_match_is_found_by_the_condition(site, server, patient, ide
     verdict = await site.open(if_none_exist="identifier").send(Upsert(patient("1")), visit())
     assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "updated")
     assert server.effects == ["update theirs", "update Encounter/v"]
+
+
+async def test_a_bare_match_in_a_transaction_is_found_by_the_condition(site, server, patient):
+    """What another engine made is found and updated, and transactions go on being sent."""
+    place = Identity("https://places.riverbend.example", "W1")
+    ward = Keep(ResourceRecord("Location", "ward", (place,), ({"system": place.system, "value": "W1"},), ()))
+
+    async def tell() -> Verdict:
+        site.memory = Remembered()
+        site.open(if_none_exist="identifier")
+        await site.destination.check()
+        verdict = await site.send(Upsert(patient("1")), ward, visit())
+        await site.close()
+        return verdict
+
+    verdicts = [await tell(), await tell()]
+    assert [verdict.kind for verdict in verdicts] == [VerdictKind.DELIVERED] * 2
+    assert server.requests.count("POST /fhir/R4") == 2
+    assert not any("transaction" in note for verdict in verdicts for note in verdict.notes)
+    assert len(server.chart) == 2
 
 
 @on(*DOUBLES)

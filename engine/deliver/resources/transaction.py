@@ -123,11 +123,25 @@ async def _shown(exchange: Exchange, write: RecordedWrite, entry: Any) -> Server
     body = entry.get("resource")
     if not isinstance(body, dict) or body.get("resourceType") == "OperationOutcome":
         logical_id = id_of(f"/{place}", write.type_) or write.path.partition("/")[2]
+        if not logical_id and status == "200":
+            logical_id = await _matched(exchange, write)
         body = (await exchange.look(logical_id, write.type_)).json if logical_id else None
     if not isinstance(body, dict) or body.get("resourceType") != write.type_ or not _is_meant(write, body):
         return None
     headers = {"etag": str(response.get("etag") or ""), "location": place}
     return ServerResponse(int(status), headers, b"", body, 0.0)
+
+
+async def _matched(exchange: Exchange, write: RecordedWrite) -> str:
+    """Return the id of what a condition matched, where the answer does not say; empty unless it is one resource."""
+    found = await exchange.search(_query(write), write.type_)
+    return found[0].logical_id if len(found) == 1 else ""
+
+
+def _query(write: RecordedWrite) -> str:
+    """Return the condition of a create as a search, of its patient where it has one."""
+    holders = [asked_of(write.type_, patient) for patient in sorted(patients_of(write.body))]
+    return f"{''.join(holders[:1])}{dict(write.headers)['If-None-Exist']}"
 
 
 def _is_meant(write: RecordedWrite, body: Body) -> bool:
@@ -154,13 +168,12 @@ async def _watch(exchange: Exchange, write: RecordedWrite, answer: ServerRespons
         server.creates_watched = WATCHED
         return
     server.creates_watched += 1
-    holders = [asked_of(write.type_, patient) for patient in sorted(patients_of(write.body))]
-    found = await exchange.search(f"{''.join(holders[:1])}{dict(write.headers)['If-None-Exist']}", write.type_)
+    found = await exchange.search(_query(write), write.type_)
     if all(one.logical_id == answer.json.get("id") for one in found):
         return
     server.refrain(IGNORED)
     exchange.note(IGNORED)
-    if holders:
+    if patients_of(write.body):
         raise HeldDeliveryError(
             "duplicate-after-create", involved=tuple(involved("has the same number", one) for one in found)
         )
