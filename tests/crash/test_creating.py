@@ -43,13 +43,13 @@ def newcomer(number: int) -> FeedMessage:
     name, at = f"N{number:04d}", f"2026030206{number:02d}00"
     pid = f"PID|1||N{number}^^^RVB^MR||Kim^Ada||1954030{number}|F"
     head = f"MSH|^~\\&|REG|RIVERBEND|ADTENGINE|HUB|{at}||ADT^A28^ADT_A05|{name}|P|2.5.1"
-    return FeedMessage(name, number, "".join(f"{one}\r" for one in (head, f"EVN|A28|{at}", pid)).encode(), "")
+    return FeedMessage(name, number, "".join(f"{segment}\r" for segment in (head, f"EVN|A28|{at}", pid)).encode(), "")
 
 
 def copies(rig: DoubleRig) -> Counter[str]:
     """Return how many records each number has."""
-    numbered = [one for patient in rig.double.patients.values() for one in patient["identifier"]]
-    return Counter(one["value"] for one in numbered if one.get("use") != "old")
+    numbered = [item for patient in rig.double.patients.values() for item in patient["identifier"]]
+    return Counter(item["value"] for item in numbered if item.get("use") != "old")
 
 
 @by(*WAYS)
@@ -117,5 +117,5 @@ async def test_killed_at_every_point_of_delivery_under_load(rig: DoubleRig, seed
     created = Counter(effect for effect in rig.double.effects if effect.startswith("create "))
     assert set(created.values()) == {1}
     assert set(copies(rig).values()) == {1}
-    visits = Counter(one["identifier"][0]["value"] for one in rig.double.of("Encounter"))
+    visits = Counter(visit["identifier"][0]["value"] for visit in rig.double.of("Encounter"))
     assert set(visits.values()) <= {1}

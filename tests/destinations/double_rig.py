@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from engine.config.channel import Channel
 from tests.deliver.fake_chart import FakeChart
 from tests.flow.rig import Rig, channel_file, destination, write
 
@@ -16,11 +17,12 @@ class DoubleRig(Rig):
         self.double = double
 
     async def open(self, **settings: Any) -> "DoubleRig":
-        """Start double and proxy and write the channel file; keywords are settings of the destination."""
+        """Start double and proxy and write the channel file; keywords are settings of the destination, or policies."""
         await self.double.start()
         await self.proxy.start(self.double.base.removesuffix("/fhir/R4"))
         own = destination(self.proxy.url, auth={"type": "none"}, if_none_exist="identifier")
-        channel = channel_file(self.proxy.url) | {"destinations": [own | settings]}
+        policies = {key: settings.pop(key) for key in list(settings) if key in Channel.model_fields}
+        channel = channel_file(self.proxy.url) | {"destinations": [own | settings]} | policies
         write(self.folder / "channels" / "riverbend-adt.yaml", channel)
         return self
 
@@ -35,5 +37,5 @@ class DoubleRig(Rig):
 
     async def visits(self, patients: Iterable[str]) -> list[dict[str, Any]]:
         """Return every Encounter of the patients with these ids."""
-        holders = {f"Patient/{one}" for one in patients}
-        return [one for one in self.double.of("Encounter") if one["subject"]["reference"] in holders]
+        holders = {f"Patient/{logical_id}" for logical_id in patients}
+        return [visit for visit in self.double.of("Encounter") if visit["subject"]["reference"] in holders]

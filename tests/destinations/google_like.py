@@ -50,7 +50,7 @@ class GoogleLike(FakeChart):
         if request.method != "POST" or request.path.rstrip("/") != BASE:
             return await super()._handle(request)
         entries = orjson.loads(await request.read()).get("entry") or ()
-        patients = {one for entry in entries for one in patients_of(entry.get("resource") or {})}
+        patients = {patient for entry in entries for patient in patients_of(entry.get("resource") or {})}
         if self.refused_bundles > 0 or (self.locks and patients & self._locked):
             self.refused_bundles = max(0, self.refused_bundles - 1)
             self.refusals += 1
@@ -76,7 +76,7 @@ class GoogleLike(FakeChart):
 
     def _transaction(self, bundle: dict[str, Any]) -> web.Response:
         conditions = [entry["request"].get("ifNoneExist", "identifier=x") for entry in bundle["entry"]]
-        if len(bundle["entry"]) > self.most_entries or not all(self._takes(one) for one in conditions):
+        if len(bundle["entry"]) > self.most_entries or not all(self._takes(condition) for condition in conditions):
             return self._error(400, "invalid")
         return super()._transaction(bundle)
 

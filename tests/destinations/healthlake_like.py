@@ -40,7 +40,7 @@ class HealthLakeLike(FakeChart):
 
     def index(self) -> None:
         """Let searches show all that was written until now."""
-        self._indexed = {*(f"Patient/{one}" for one in self.patients), *self.chart}
+        self._indexed = {*(f"Patient/{logical_id}" for logical_id in self.patients), *self.chart}
 
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
         key = request.headers.get(KEY, "")
@@ -68,7 +68,7 @@ class HealthLakeLike(FakeChart):
         found = super()._found(request, type_)
         if not self.behind or request.headers.get(CONSISTENCY) == "strong":
             return found
-        return [one for one in found if f"{type_}/{one['id']}" in self._indexed]
+        return [resource for resource in found if f"{type_}/{resource['id']}" in self._indexed]
 
     def _create(self, body: dict[str, Any], condition: str | None) -> web.Response:
         return super()._create(body, condition if self.conditional else None)

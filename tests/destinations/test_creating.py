@@ -69,7 +69,7 @@ async def test_a_new_patient_and_visit_are_put_once(site, server, patient):
     verdict = await site.open(**CLIENT).send(Upsert(patient("1")), visit())
     assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "created")
     assert server.effects == [f"create {ONE}", f"create Encounter/{client_id(VISIT)}"]
-    puts = [at for at, one in enumerate(server.requests) if one.startswith("PUT")]
+    puts = [at for at, request in enumerate(server.requests) if request.startswith("PUT")]
     assert [server.headers[at].get("If-None-Match") for at in puts] == ["*", "*"]
     assert [intent.method for intent in site.intents] == ["PUT", "PUT"]
     verdict = await site.send(Upsert(patient("1", gender="male")), visit("finished"))
@@ -105,9 +105,9 @@ async def test_two_engines_at_once_make_one_record(server, patient, honours):
     """Both find nobody and put: the second one is refused, reads and goes on; or it is noted that it was not."""
     server.honours_if_none_match = honours
     sites = [Site(server.base).open(**CLIENT) for _ in range(2)]
-    verdicts = await asyncio.gather(*(one.send(Upsert(patient("1"))) for one in sites))
-    for one in sites:
-        await one.close()
+    verdicts = await asyncio.gather(*(each.send(Upsert(patient("1"))) for each in sites))
+    for each in sites:
+        await each.close()
     assert ({verdict.kind for verdict in verdicts}, list(server.patients)) == ({VerdictKind.DELIVERED}, [ONE])
 
 
@@ -138,6 +138,25 @@ async def test_each_way_of_saying_that_it_is_there_is_read(site, server, patient
     assert (verdict.kind, verdict.reason, list(server.patients)) == (VerdictKind.DELIVERED, "updated", [ONE])
 
 
+@pytest.mark.parametrize("status", [304, 409, 412])
+async def test_what_is_said_to_be_there_and_is_not_is_tried_again(site, server, patient, status):
+    """A lock passes (409 of Google, ABORTED), and nobody is held for it."""
+    server.script.append(Step("PUT", status=status))
+    verdict = await site.open(**CLIENT).send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.RETRY, "create-unclear")
+    assert (await site.send(Upsert(patient("1")), ambiguous=True, attempts_made=1)).reason == "created"
+
+
+async def test_a_number_that_another_record_has_by_the_servers_rule_is_held(site, server, patient, identifier):
+    """The server refuses the number as a duplicate, and shows nobody who has it: a person looks."""
+    server.unique_mrn, server.survivor_for_old_numbers = True, False
+    server.add("theirs", identifier=[identifier("1")])
+    server._found = lambda _request, _type: []
+    verdict = await site.open(**CLIENT).send(Upsert(patient("1")))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "duplicate-identifier")
+    assert server.effects == []
+
+
 async def test_a_server_that_ignores_if_none_match_is_noted(site, server, patient, identifier):
     """What came between the read and the put was overwritten: there is still one record, and the entry says so."""
     server.honours_if_none_match = False
@@ -157,7 +176,7 @@ async def test_an_id_that_another_number_has_is_held(site, server, patient, iden
     server.add(ONE, identifier=[identifier("2")], gender="male")
     verdict = await site.open(**CLIENT).send(Upsert(patient("1")))
     assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "id-of-another-record")
-    assert [one[0] for one in verdict.involved] == [f"Patient/{ONE}"]
+    assert [reference for reference, *_ in verdict.involved] == [f"Patient/{ONE}"]
     assert (server.effects, server.patients[ONE]["gender"]) == ([], "male")
 
 
@@ -227,7 +246,7 @@ async def test_a_server_that_gives_another_id_is_held(site, server, patient):
     server.script.append(Step("PUT", status=201, body=other))
     verdict = await site.open(**CLIENT).send(Upsert(patient("1")))
     assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "client-ids-refused")
-    assert [one[0] for one in verdict.involved] == ["Patient/7"]
+    assert [reference for reference, *_ in verdict.involved] == ["Patient/7"]
 
 
 async def test_a_record_of_the_servers_own_id_is_found_by_its_number(site, server, patient, identifier):
@@ -278,7 +297,9 @@ async def test_an_original_that_was_deleted_since_is_held(site, server, patient)
 async def test_reads_and_searches_ask_for_what_was_written_last(site, server, patient):
     """With keys every read and search is strong; without them none is."""
     await site.open(**KEYED).send(Upsert(patient("1")), visit(), entry=7)
-    levels = {server.headers[at].get(CONSISTENCY) for at, one in enumerate(server.requests) if one.startswith("GET")}
+    levels = {
+        server.headers[at].get(CONSISTENCY) for at, request in enumerate(server.requests) if request.startswith("GET")
+    }
     assert levels == {"strong"}
     assert [reference.partition("/")[0] for reference in server.chart] == ["Encounter"]
     assert len(server.keys) == 2

@@ -42,6 +42,7 @@ MISSING: Final = "missing-required"
 LIMIT: Final = "duplicate-patient-limit"
 CREATED_BESIDE: Final = "created-beside"
 UNCLEAR: Final = "create-unclear"
+DUPLICATE: Final = "duplicate"
 # How many records with the same demographics are named; where there are more, only people settle it.
 MOST_ALIKE: Final = 4
 # How many records a hold names.
@@ -168,11 +169,12 @@ async def _put_once(exchange: Exchange, record: PatientRecord, body: Body) -> Cr
     body = {**body, "id": client_id(number)}
     answer = await exchange.write_patient("PUT", path, body, ONCE, THERE | NO_IDS | _SPOKEN)
     if answer.status in THERE:
+        taken = DUPLICATE in exchange.attempts[-1].codes  # else 409 may be said of a lock, which passes
         del exchange.vacant[path]
         found = await there_under(exchange, number)
         if found is not None:
             return _found(exchange, record, found)
-        if answer.status == 409:
+        if taken:
             return Creation(How.TAKEN, None)
         raise HeldDeliveryError("deleted-at-server", status=410) if deleted else unclear(UNCLEAR, answer.status)
     check_taken(exchange, answer)
@@ -262,7 +264,7 @@ async def _matched(exchange: Exchange, answer: ServerResponse, condition: str) -
     if match is None and condition:
         found = await exchange.search(condition)
         if len(found) > 1:
-            whose = tuple(involved("matches", one) for one in found[:MOST_NAMED])
+            whose = tuple(involved("matches", patient) for patient in found[:MOST_NAMED])
             raise HeldDeliveryError("multiple-matches", involved=whose)
         match = next(iter(found), None)
     if match is None:

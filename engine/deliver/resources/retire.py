@@ -46,7 +46,9 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
         still = set(interaction.marks)
         gone |= {text: _identity(text) for text in missing if not still.isdisjoint(before[text])}
     gone |= deleted
-    endings = {text: await _take_back(exchange, interaction, one, at, remembered) for text, one in gone.items()}
+    endings = {
+        text: await _take_back(exchange, interaction, identity, at, remembered) for text, identity in gone.items()
+    }
     done = {text for text, ending in endings.items() if ending != NOT_WRITTEN}
     left = {text: marks for text, marks in before.items() if text not in done and text not in former}
     left |= {text: (mark,) for text, mark in listed.items()}
