@@ -41,8 +41,8 @@ NO_CODES: Final = {
     "source-patient", "target-patient", "source-resource", "target-resource", "versioned-update", "latin-1", "utf-8",
     "coding-system", "identifier-type", "cascade-delete", "content-location", "respond-async", "p360-retrieve",
     "given-up", "not-drafted", "ends-with", "transaction-response", "admin-notify", "process-message", "not-supported",
-    "starts-with", "new-feed", "unusable-header", "api-version", "change-of-number", "move-of-number", "x-amz-fhir-idempotency-key",
-    "x-amz-fhir-history-consistency-level",
+    "starts-with", "new-feed", "unusable-header", "api-version", "change-of-number", "move-of-number",
+    "x-amz-fhir-idempotency-key", "x-amz-fhir-history-consistency-level",
 }  # fmt: skip
 
 
