@@ -174,6 +174,11 @@ class _Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(error.__context__ if isinstance(error.__context__, AnswerTooLargeError) else error)
             self.abort()
+        else:
+            # A header that does not end is not handed over.
+            if self._in_head and self._taken > MAX_HEADER_BYTES:
+                self._fail(AnswerTooLargeError())
+                self.abort()
 
     def eof_received(self) -> bool:
         return False
@@ -193,14 +198,19 @@ class _Connection(asyncio.Protocol):
         self._headers: Headers = {}
         self._parts: list[bytes] = []
         self._size = 0
+        self._head_size = 0
+        self._in_head = True
         self._until_eof = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._taken - self._size > MAX_HEADER_BYTES:
+        # Not what was received so far: a piece of the body may have come with the head.
+        self._head_size += len(name) + len(value)
+        if self._head_size > MAX_HEADER_BYTES:
             raise AnswerTooLargeError
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
         named = self._headers
         if int(named.get("content-length", "0") or 0) > self._most:
             raise AnswerTooLargeError

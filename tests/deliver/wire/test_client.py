@@ -369,6 +369,46 @@ def test_ca_file_that_is_none_stops_the_start(tmp_path):
         FhirClient(request_seconds=1, ca_file=str(tmp_path / "missing.pem"))
 
 
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_a_large_body_in_one_piece_with_its_head_is_no_large_head(size):
+    """Heads are bounded by what is in them, however much of the body the system hands over at the same time."""
+    body = b'"' + b"x" * size + b'"'
+    head = b"HTTP/1.1 200 OK\r\nX-One: 1\r\nContent-Length: %d\r\n\r\n" % len(body)
+    connection = transport._Connection(None, 10_000_000, lambda: None)
+    connection.connection_made(RecordingTransport())
+    answer = asyncio.ensure_future(connection.exchange(b"GET", None))
+    await asyncio.sleep(0)
+    connection.data_received(head + body)
+    assert (await answer)[2] == body
+
+
+@pytest.mark.parametrize("end", [b"", b"\r\nX-Two: 2"])
+async def test_a_head_without_an_end_is_bounded(end):
+    """Whether it is one line or many."""
+    connection = transport._Connection(None, 10_000_000, lambda: None)
+    connection.connection_made(RecordingTransport())
+    answer = asyncio.ensure_future(connection.exchange(b"GET", None))
+    await asyncio.sleep(0)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nX-One: ")
+    for _ in range(70):
+        connection.data_received(b"x" * 1000 + end)
+        await asyncio.sleep(0)
+        if answer.done():
+            break
+    with pytest.raises(transport.AnswerTooLargeError):
+        await answer
+
+
+class RecordingTransport:
+    """The sending side of a connection that goes nowhere."""
+
+    def write(self, content):
+        """Take what is sent."""
+
+    def abort(self):
+        """End nothing."""
+
+
 STRIKE = """
 import asyncio, sys
 from engine import fault
