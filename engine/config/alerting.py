@@ -64,7 +64,9 @@ class Alerting(Frozen):
     )
     error_ratio: float = Field(0.25, gt=0, le=1, description="share of deliveries that fail or are held, in 15 minutes")
     refusal_ratio: float = Field(0.25, gt=0, le=1, description="share of messages refused on arrival, in 15 minutes")
-    certificate_days: float = Field(30, gt=0, le=3650, description="days before a listener's certificate ends")
+    certificate_days: float = Field(
+        30, gt=0, le=3650, description="days before a certificate of ours ends, of a listener or for a destination"
+    )
     disk_reserves: float = Field(2, ge=1, le=1_000_000, description="free disk as a multiple of the reserve")
     merge_burst: float = Field(0.5, gt=0, le=1, description="share of `merge_limit` used up by one source")
     log_in_failures: int = Field(20, ge=1, le=1_000_000, description="refused log-ins, of all accounts, in 15 minutes")

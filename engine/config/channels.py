@@ -117,8 +117,9 @@ def _differences(
 
 
 def _otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
-    for key, value in one.items():
-        there = other.get(key)
+    # Both sides: of headers one may have a name that the other has not.
+    for key in dict.fromkeys((*one, *other)):
+        value, there = one.get(key), other.get(key)
         if isinstance(value, dict) and isinstance(there, dict):
             yield from ((key, *path) for path in _otherwise(value, there))
         elif value != there:

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from engine.config import pem
+from engine.config.http_client import ENVIRONMENT, Headers, Proxy, ProxyUser, Rate, header_warnings, unusable_proxies
 from engine.config.model import Frozen, Placed, nearest
 from engine.config.network import in_the_clear
 from engine.config.profile import GENERIC, NAMES, ProfileName, profile_of
+from engine.config.secret import Secret
 from engine.config.sign_in import Auth
 from engine.config.text import FilePath, Name, Url, UrlOrEmpty
 
@@ -74,6 +76,14 @@ _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 # Where the shipped service has its FHIR bases (STU3, R4), and its token endpoint.
 _OUR_BASES: Final = frozenset({"/fhir", "/fhir/R4"})
 _OUR_TOKEN_ENDPOINT: Final = "/oauth/token"  # noqa: S105 - a path
+# A key, and another one without which it means nothing.
+_TOGETHER: Final = (
+    ("client_certificate", "client_key"),
+    ("client_key", "client_certificate"),
+    ("proxy_user", "proxy"),
+    ("proxy_user", "proxy_password"),
+    ("proxy_password", "proxy_user"),
+)
 # Elements of Patient in R4 and STU3, but those that every merge sees to by itself.
 _CARRIED: Final = """
 address animal birthDate communication contact deceasedBoolean deceasedDateTime extension gender generalPractitioner
@@ -131,9 +141,22 @@ class Destination(Frozen):
         "identifier", description="criteria of a conditional create: identifier, demographics, or a template"
     )
     concurrency: int = Field(16, ge=1, le=1024, description="deliveries at once, each of another patient")
+    rate: Rate | None = Field(None, description="requests a second; without it as many as are answered")
     retry: Retry = Field(Retry(), description="backoff")
     timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer")
     ca_file: FilePath | None = Field(None, description="PEM file of a private authority; TLS is always verified")
+    client_certificate: FilePath | None = Field(
+        None, description="PEM file of the engine's own certificate, and its chain, for mutual TLS"
+    )
+    client_key: FilePath | None = Field(None, description="PEM file of its private key, without a passphrase")
+    headers: Headers = Field(
+        {}, description="fixed headers of each request, by name: a text, {env: NAME} or {file: PATH}"
+    )
+    proxy: Proxy = Field(
+        "", description="http://host:port of a proxy, or environment: as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say"
+    )
+    proxy_user: ProxyUser = Field("", description="the engine's name at the proxy")
+    proxy_password: Secret | None = Field(None, description="what proves it: {env: NAME} or {file: PATH}")
     on_demographic_match: Literal["create", "attach", "hold"] = Field(
         "create", description="when a record of another system has the same demographics"
     )
@@ -184,8 +207,11 @@ class Destination(Frozen):
         return profile_of(name).with_defaults(given) if name in NAMES else given
 
     def conflicts(self) -> Iterator[Placed]:
-        """Yield what the server, `create` or `writes` leave no use for, and a base for look-ups elsewhere."""
+        """Yield what the server, `create` or `writes` leave no use for, keys without others, and a base elsewhere."""
         yield from profile_of(self.profile).faults(self)
+        for key, other in _TOGETHER:
+            if getattr(self, key) and not getattr(self, other):
+                yield (other,), "missing", f"add it: {key} needs {other}"
         if self.lookup_base_url and urlsplit(self.lookup_base_url)[:2] != urlsplit(self.base_url)[:2]:
             yield ("lookup_base_url",), f"{self.lookup_base_url}, on another server", "give a base beside base_url"
         yield from self._conflicts_of_create()
@@ -217,6 +243,9 @@ class Destination(Frozen):
     def warnings(self) -> Iterator[Placed]:
         """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""
         yield from in_the_clear("base_url", self.base_url)
+        yield from header_warnings(self.headers)
+        if self.client_certificate and not self.base_url.startswith("https:"):
+            yield ("client_certificate",), f"{self.base_url}, where no certificate is asked for", "use https://"
         by_identifier = self.create == CONDITIONAL and self.if_none_exist == "identifier"
         if self.profile == GENERIC and by_identifier and self._is_laid_out_as_ours():
             found = "identifier, by which the shipped service creates nobody: a new patient's entry would be held"
@@ -231,9 +260,14 @@ class Destination(Frozen):
             yield ("base_url",), f"the placeholder {self.base_url}", "write the base URL of the FHIR server"
 
     def unavailable(self) -> Iterator[Placed]:
-        """Yield an authority that cannot be read."""
+        """Yield files of TLS that cannot be used, and proxies of the environment that cannot."""
         if self.ca_file is not None:
             yield from pem.authority("ca_file", self.ca_file)
+        if self.client_certificate is not None and self.client_key is not None:
+            for (key,), found, expected in pem.pair(self.client_certificate, self.client_key):
+                yield (f"client_{key}",), found, expected
+        if self.proxy == ENVIRONMENT:
+            yield from unusable_proxies()
 
     def _is_laid_out_as_ours(self) -> bool:
         """Say whether FHIR base and token endpoint lie as the shipped service has them."""

@@ -50,7 +50,11 @@ _OTHERWISE: Final = "another value"
 # The kind of a key that a model does not have.
 UNKNOWN: Final = "extra_forbidden"
 # Kinds of our own whose value is never shown: it may be a secret.
-_UNSHOWN: Final = {"literal_secret": "a secret written in the file", "no_hash": "no argon2id hash"}
+_UNSHOWN: Final = {
+    "literal_secret": "a secret written in the file",
+    "no_hash": "no argon2id hash",
+    "no_header": "a text that no header can have",
+}
 # Where a block belongs, a plain value is not shown: `auth: …` may hold a secret.
 _BLOCKS: Final = frozenset({"dict_type", "model_type", "model_attributes_type"})
 

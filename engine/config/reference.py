@@ -41,7 +41,7 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[SettingRow]:
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         below, inner = _inner(field)
-        if inner is None or inner is Secret:
+        if inner is None or issubclass(inner, Secret):
             yield SettingRow(key, _default(field), _unit(key, field), field.description or "")
         else:
             yield from _rows(inner, f"{key}{below}.")

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 from engine.config.channel import Channel
@@ -19,16 +21,19 @@ from engine.deliver.stored import Cache, ServerResource
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import NO_CLIENT_IDS, Abilities, abilities_of
 from engine.deliver.wire.authorizer import Authorizer
-from engine.deliver.wire.client import FhirClient
+from engine.deliver.wire.client import FhirClient, contexts
 from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
 from engine.deliver.wire.exchange import Exchange, Memory
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import clock_codes
-from engine.deliver.wire.server import REFUSED, Caches, Continuity, DestinationServer, Fence
+from engine.deliver.wire.proxy import route_of
+from engine.deliver.wire.rate import RateLimiter
+from engine.deliver.wire.server import REFUSED, Caches, Continuity, DestinationServer, Fence, FixedHeaders
 from engine.errors import DeliveryError, DestinationError, HeldDeliveryError, InvolvedRecord, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
 from engine.http.request import HttpRequest
+from engine.http.tls import KeyPair
 
 # The patient's name within a plan, as of `PatientRecord.local`.
 PATIENT_NAME: Final = "patient"
@@ -45,6 +50,7 @@ class FhirDestination:
     """One FHIR server with the policies of a channel.
 
     `clock` tells the time of day for assertions of OAuth2, `new_id` makes their ids; `ticks` is a monotonic clock.
+    `observe` hears what becomes of the engine's own certificate once its files have changed.
     """
 
     def __init__(
@@ -57,20 +63,27 @@ class FhirDestination:
         ticks: Callable[[], float] | None = None,
         cache_patients: int = 10_000,
         fence: Fence | None = None,
+        observe: Callable[[str], None] = lambda _kind: None,
     ) -> None:
         self.settings = settings
         self._channel = channel
         self._checked = False
         self._clock = clock
-        self._token_client = FhirClient(
-            request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False
+        connect = partial(
+            FhirClient,
+            request_seconds=settings.timeout_seconds,
+            tls=contexts(settings.ca_file, certificate_of(settings), observe),
+            proxy=route_of(settings),
         )
+        self._token_client = connect(journaled=False)
         ticks = ticks or _ticks
         authorizer = Authorizer(settings.auth, self._token_client, clock=clock, ticks=ticks, new_id=new_id)
         caches = Caches(Cache(cache_patients, ticks=ticks))
         continuity = Continuity(ticks, caches.clear, caches.doubt)
-        client = FhirClient(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, lost=continuity.broken)
-        self._server = DestinationServer(settings, client, authorizer, caches, continuity, fence)
+        client = connect(lost=continuity.broken)
+        headers = FixedHeaders(settings.headers, ticks) if settings.headers else None
+        limiter = None if settings.rate is None else RateLimiter(settings.rate, ticks)
+        self._server = DestinationServer(settings, client, authorizer, caches, continuity, fence, headers, limiter)
         self._lookups = LookUpClient(self._server, ticks)
         self._notices = NoticeClient(self._server)
         self.proofs = self._server.proofs
@@ -254,6 +267,14 @@ class FhirDestination:
         """Close all connections."""
         await self._server.close()
         await self._token_client.close()
+
+
+def certificate_of(settings: Settings) -> KeyPair | None:
+    """Return the files of the engine's own certificate for a destination, None where it has none."""
+    if settings.client_certificate is None or settings.client_key is None:
+        return None
+    names = ("client_certificate", "client_key")
+    return KeyPair(Path(settings.client_certificate), Path(settings.client_key), names)
 
 
 def _failed(exchange: Exchange, error: DeliveryError) -> Verdict:

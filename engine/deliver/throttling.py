@@ -51,6 +51,34 @@ def retry_after_seconds(header: str, now: datetime) -> float:
     return min(max((moment - now).total_seconds(), 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
+class TokenBucket:
+    """At most `burst + rate * t` takings in any `t` seconds. Times are readings of a monotonic clock."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._tokens = self._burst
+        self._filled_at = -math.inf
+
+    def take(self, now: float) -> bool:
+        """Take a token; False where there is none yet."""
+        self._fill(now)
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def seconds_to_next(self, now: float) -> float:
+        """Return how long it takes until there is a token; 0 where there is one."""
+        self._fill(now)
+        return max(1.0 - self._tokens, 0.0) / self._rate
+
+    def _fill(self, now: float) -> None:
+        if now > self._filled_at:
+            grown = (now - self._filled_at) * self._rate
+            self._tokens, self._filled_at = min(self._burst, self._tokens + grown), now
+
+
 FAILURES_TO_OPEN: Final = 5
 OPEN_SECONDS: Final = 5.0
 MOST_OPEN_SECONDS: Final = 60.0

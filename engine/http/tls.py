@@ -1,11 +1,17 @@
 """TLS of servers and of clients: 1.3, or 1.2 with forward secrecy (RFC 9325); a peer is always verified."""
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from engine.errors import StartError
+
+# What becomes of files that have changed.
+RENEWED: Final = "certificate-renewed"
+UNUSABLE: Final = "certificate-unusable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,50 @@ def client_context(
     if certificate is not None:
         context.load_cert_chain(certificate, key)
     return context
+
+
+class ClientTls:
+    """The context of a TLS client with a certificate of its own, made anew once its files have changed.
+
+    Files that cannot be used (a key that does not fit yet, half a certificate) leave the former context in use, and
+    `observe` hears `certificate-unusable` once per change, or `certificate-renewed`.
+    """
+
+    def __init__(self, pair: KeyPair, authority: str | None, observe: Callable[[str], None]) -> None:
+        """Read the files; StartError names the one that cannot be used, and why."""
+        self._pair = pair
+        self._authority = authority
+        self._observe = observe
+        self._stamp = self._stamps()
+        self._context = self._made()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection; connections that are open keep theirs."""
+        stamp = self._stamps()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._context = self._made()
+                self._observe(RENEWED)
+            except (OSError, StartError):
+                self._observe(UNUSABLE)
+        return self._context
+
+    def _made(self) -> ssl.SSLContext:
+        # Its faults are told by the name of the file, and a key with a passphrase asks nobody at a terminal.
+        server_context(self._pair)
+        return client_context(self._authority, certificate=self._pair.certificate, key=self._pair.key)
+
+    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(_stamp(file) for file in (self._pair.certificate, self._pair.key))
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    try:
+        status = file.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def renew(context: ssl.SSLContext, pair: KeyPair) -> None:

@@ -18,6 +18,7 @@ from engine.database.durable import make_folder
 from engine.deliver.destination import FhirDestination
 from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
+from engine.http.tls import RENEWED
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.journal.state import uptime
@@ -304,7 +305,16 @@ def destination_of(settings: Settings, configuration: Configuration, fence: Fenc
     `fence` is awaited before each write is sent.
     """
     channel = next(one for one in configuration.channels.values() if settings in one.destinations)
-    return FhirDestination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence)
+    observe = partial(_observe_certificate, settings)
+    return FhirDestination(
+        settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence, observe=observe
+    )
+
+
+def _observe_certificate(settings: Settings, kind: str) -> None:
+    """Log what became of the files of the engine's own certificate for a destination."""
+    log = _log.info if kind == RENEWED else _log.error
+    log(kind.replace("-", " "), destination=settings.name, file=settings.client_certificate)
 
 
 def _throttle(settings: Settings) -> DeliveryThrottle:

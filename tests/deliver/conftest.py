@@ -84,8 +84,9 @@ class Site:
         self._ids = itertools.count()
 
     def open(self, **settings: Any) -> "Site":
-        """Open a destination; keywords are settings of the destination or policies of the channel."""
+        """Open a destination; keywords are settings of the destination, policies of the channel, `observe`."""
         self.settings = dict(settings)
+        observe = settings.pop("observe", lambda _kind: None)
         policies = {key: settings.pop(key) for key in list(settings) if key in Channel.model_fields}
         channel = Channel.model_validate(
             {
@@ -104,6 +105,7 @@ class Site:
             clock=lambda: AT,
             new_id=lambda: f"id{next(self._ids)}",
             ticks=lambda: self.ticks,
+            observe=observe,
         )
         return self
 

@@ -3,7 +3,8 @@
 httpx reads the URL; transport.py carries the request. At 16 requests in flight one PUT costs 1,770 us of CPU with
 httpx's own pool, 270 us with httpx over aiohttp, 170 us with an `httpx.Request` over an aiohttp session, and 65 us with
 one over httptools (tests/benchmarks/bench_deliver.py); the head of a request is written here, which saves 15 us of
-these. Nothing is followed, resent or taken from the environment here, and TLS is always verified.
+these. Nothing is followed or resent here, nothing but a proxy that the settings ask for is taken from the environment,
+and TLS is always verified.
 """
 
 import re
@@ -22,15 +23,25 @@ import orjson
 from engine import fault
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.failure import error_of
+from engine.deliver.wire.proxy import (
+    NOT_KNOWN,
+    ProxyAuthenticationError,
+    ProxyFailedError,
+    ProxyForbidsError,
+    ProxyRoute,
+    ProxySecretError,
+    ProxyUnreachableError,
+)
 from engine.deliver.wire.transport import (
     AnswerTooLargeError,
+    CertificateRefusedError,
     ConnectionLostError,
     NotConnectedError,
     Transport,
     TransportAddress,
 )
 from engine.errors import DeliveryError, DestinationError, StartError
-from engine.http.tls import client_context
+from engine.http.tls import ClientTls, KeyPair, client_context
 
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
 
@@ -57,10 +68,17 @@ _WITH_LENGTH: Final = frozenset({"POST", "PUT", "PATCH"})
 
 _UNREAD: Final = object()
 
+Contexts = Callable[[], ssl.SSLContext]
 Table = tuple[tuple[type[BaseException], Failure, str], ...]
 
 # What a foreign error means for a write, first match wins: while connecting nothing was sent, afterwards who knows.
 CONNECTING: Final[Table] = (
+    (ProxyUnreachableError, Failure.TRANSIENT, "proxy-unreachable"),
+    (ProxyAuthenticationError, Failure.DESTINATION, "proxy-authentication"),
+    (ProxyForbidsError, Failure.DESTINATION, "proxy-forbids"),
+    (ProxyFailedError, Failure.TRANSIENT, "proxy-failed"),
+    (ProxySecretError, Failure.DESTINATION, "secret-unreadable"),
+    (CertificateRefusedError, Failure.DESTINATION, "client-certificate-refused"),
     (ssl.SSLCertVerificationError, Failure.DESTINATION, "tls-certificate"),
     (ssl.SSLError, Failure.DESTINATION, "tls"),
     (socket.gaierror, Failure.TRANSIENT, "name-not-resolved"),
@@ -70,6 +88,7 @@ CONNECTING: Final[Table] = (
     (ValueError, Failure.DESTINATION, "bad-url"),
 )
 SENT: Final[Table] = (
+    (CertificateRefusedError, Failure.DESTINATION, "client-certificate-refused"),
     (TimeoutError, Failure.AMBIGUOUS, "timeout"),
     (ConnectionLostError, Failure.AMBIGUOUS, "connection-lost"),
     (AnswerTooLargeError, Failure.AMBIGUOUS, "answer-too-large"),
@@ -111,7 +130,7 @@ class FhirClient:
     """One server's connections; `request_seconds` bounds a request from its start to the last byte of the answer.
 
     `journaled` says that its writes are journaled, so that the fault points F12 to F14 are theirs. `lost` is as of
-    `Transport`.
+    `Transport`. `tls` gives the context of a new connection, in the place of one that trusts `ca_file`.
     """
 
     def __init__(
@@ -119,14 +138,18 @@ class FhirClient:
         *,
         request_seconds: float,
         ca_file: str | None = None,
+        tls: Contexts | None = None,
+        proxy: ProxyRoute | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
         journaled: bool = True,
         lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._seconds = request_seconds
         self._journaled = journaled
+        self._proxy = proxy
         self._transport = Transport(
-            _public() if ca_file is None else _verified(ca_file),
+            tls or contexts(ca_file),
+            proxy=proxy,
             connect_seconds=min(CONNECT_SECONDS, request_seconds / 2),
             max_answer_bytes=max_answer_bytes,
             lost=lost,
@@ -141,12 +164,17 @@ class FhirClient:
         struck = self._journaled and method != "GET" and fault.armed()
         try:
             target = _target(url)
+            by_proxy = None if self._proxy is None else self._absolute(self._proxy, target)
+            if by_proxy is not None:
+                target, headers = by_proxy[0], [*headers, *by_proxy[1]]
             content = _written(method, target, headers, body)
             if struck:
                 fault.point("F12")
             status, names, answer = await self._transport.exchange(
                 target.address, content, self._seconds, _strike if struck else None
             )
+            if by_proxy is not None and status == NOT_KNOWN:
+                raise NotConnectedError from ProxyAuthenticationError()
         except FOREIGN as error:
             raise foreign(error) from error
         return ServerResponse(status, names, answer, _UNREAD, (time.perf_counter() - begun) * 1000)
@@ -154,6 +182,19 @@ class FhirClient:
     async def close(self) -> None:
         """Close the connections; requests under way fail."""
         await self._transport.close()
+
+    def _absolute(self, proxy: ProxyRoute, target: "_Target") -> "tuple[_Target, list[tuple[str, str]]] | None":
+        """Return a target in absolute form (RFC 9112, 3.2.2) and what the proxy asks for; None where none reads it."""
+        host, port, tls = target.address
+        hop = None if tls else proxy.hop(host, port, tls=False)
+        if hop is None:
+            return None
+        try:
+            authorization = hop.authorization()
+        except ProxySecretError as error:
+            raise NotConnectedError from error
+        named = [("Proxy-Authorization", authorization)] if authorization else []
+        return target._replace(path=f"http://{target.host}{target.path}"), named
 
 
 def foreign(error: BaseException) -> DeliveryError:
@@ -167,6 +208,17 @@ def foreign(error: BaseException) -> DeliveryError:
 
 def _strike(place: str) -> None:
     fault.point("F13" if place == "sent" else "F14")
+
+
+def contexts(
+    ca_file: str | None, certificate: KeyPair | None = None, observe: Callable[[str], None] = lambda _kind: None
+) -> Contexts:
+    """Return what gives the context of a new connection; StartError names a file that cannot be used.
+
+    `certificate`: the engine's own, read again once its files have changed, of which `observe` hears.
+    """
+    context = _public() if ca_file is None else _verified(ca_file)
+    return (lambda: context) if certificate is None else ClientTls(certificate, ca_file, observe).context
 
 
 def _verified(ca_file: str) -> ssl.SSLContext:

@@ -7,18 +7,20 @@ would cost something: a server that is asked now and then is read each time, for
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from engine.config.destination import Destination as Settings
+from engine.config.http_client import HeaderValue, is_header_value
 from engine.deliver.stored import PATIENT, Body, Cache
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.abilities import Abilities, IfMatchProofs
 from engine.deliver.wire.authorizer import Authorization, Authorizer
 from engine.deliver.wire.client import FhirClient, ServerResponse
-from engine.deliver.wire.failure import failure_of
+from engine.deliver.wire.failure import error_of, failure_of
 from engine.deliver.wire.habits import habits_of
+from engine.deliver.wire.rate import RateLimiter
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import in_stu3, stu3_name
@@ -75,11 +77,13 @@ class Continuity:
             self._doubt()
 
 
+# How long a secret in a header is taken for what it was.
+HEADER_SECONDS: Final = 5.0
+# What a server answers that does not take the engine's credentials.
+REFUSED: Final = frozenset({401, 403})
 MEDIA_TYPE = "application/fhir+json"
 # Some servers answer a search as they answered it a minute ago, which hides what was written since.
 FRESH: Final = ("Cache-Control", "no-cache")
-# Answers that another authorization may change.
-REFUSED: Final = frozenset({401, 403})
 # Transactions in a row that failed and were not the fault of what was in them, until they are sent no more.
 MOST_FAILURES: Final = 3
 
@@ -111,10 +115,46 @@ class Caches:
             cache.doubt()
 
 
+class FixedHeaders:
+    """The headers that the settings of a destination add to each request; secrets are read anew every few seconds.
+
+    `ticks` is a monotonic clock.
+    """
+
+    def __init__(self, headers: Mapping[str, HeaderValue], ticks: Callable[[], float]) -> None:
+        self._headers = headers
+        self._ticks = ticks
+        self._pairs: tuple[tuple[str, str], ...] = ()
+        self._read_at = -math.inf
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Return names and values; DestinationError where a secret cannot be read, or holds what no header can."""
+        now = self._ticks()
+        if now - self._read_at >= HEADER_SECONDS:
+            self._pairs = tuple((name, _header_text(value)) for name, value in self._headers.items())
+            self._read_at = now
+        return self._pairs
+
+    def doubt(self) -> None:
+        """Read the secrets before the next request: the server takes them no more."""
+        self._read_at = -math.inf
+
+
+def _header_text(value: HeaderValue) -> str:
+    try:
+        text = value.read()
+    except LookupError as error:
+        raise error_of(Failure.DESTINATION, "secret-unreadable", 0, ("secret-unreadable",)) from error
+    if not is_header_value(text):
+        raise error_of(Failure.DESTINATION, "header-unusable", 0, ("header-unusable",))
+    return text
+
+
 class DestinationServer:
     """A destination's client, sign-in, abilities, and what is remembered of its Patients and its other resources.
 
     `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
+    `headers` are those of the settings, `limiter` their requests a second; None for none.
     """
 
     def __init__(
@@ -125,6 +165,8 @@ class DestinationServer:
         caches: Caches,
         continuity: Continuity,
         fence: Fence | None = None,
+        headers: FixedHeaders | None = None,
+        limiter: RateLimiter | None = None,
     ) -> None:
         self.settings = settings
         self.habits = habits_of(settings)
@@ -139,6 +181,8 @@ class DestinationServer:
         self.transactions_failed = 0
         self.creates_watched = 0
         self._fence = fence
+        self._headers = headers
+        self._limiter = limiter
         self._stu3 = settings.fhir == "STU3"
 
     async def ask(
@@ -148,10 +192,16 @@ class DestinationServer:
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if method == "GET":
             names += (FRESH, *self.habits.read_headers)
-        answer, authorization = await self._send(method, url, names, body)
-        if answer.status in REFUSED and self.authorizer.refused(authorization, answer.status):
-            answer, _ = await self._send(method, url, names, body)
-        return answer
+        again = False
+        while True:
+            # Its turn first: what proves the engine and what the fence says are of the moment at which it leaves.
+            if self._limiter is not None:
+                await self._limiter.turn()
+            fixed = self._headers.pairs() if self._headers is not None else ()
+            answer, authorization = await self._send(method, url, [*names, *fixed], body)
+            if again or answer.status not in REFUSED or not self.authorizer.refused(authorization, answer.status):
+                return answer
+            again = True
 
     def forget(self) -> None:
         """Forget all that is remembered of resources: the server may have gone back behind it."""
@@ -194,7 +244,9 @@ class DestinationServer:
         return convert(body, Direction.TO_R4) if read else body
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; requests that wait for their turn fail."""
+        if self._limiter is not None:
+            self._limiter.close()
         await self.authorizer.close()
         await self.client.close()
 
@@ -213,6 +265,8 @@ class DestinationServer:
             self.continuity.unanswered()
             raise
         self.continuity.answered()
+        if self._headers is not None and answer.status in REFUSED:
+            self._headers.doubt()
         if answer.status >= 500 and failure_of(answer.status, write=True) is not Failure.PERMANENT:
             self.forget()
         return answer, authorization

@@ -9,10 +9,13 @@ import ssl
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import httptools
+
+from engine.deliver.wire.proxy import ProxyError, ProxyFailedError, ProxyHop, ProxyRoute, ProxyUnreachableError, reach
 
 IDLE_SECONDS: Final = 15.0
 MOST_IDLE: Final = 64
@@ -46,17 +49,42 @@ class NotConnectedError(Exception):
     """No connection could be made; nothing was sent."""
 
 
+class CertificateRefusedError(Exception):
+    """The server ended the handshake for want of a client certificate that it takes; it has read no request."""
+
+
+# Alerts by which a server refuses a client's certificate, or the want of one (RFC 8446, 6.2), as OpenSSL names them.
+_CERTIFICATE_ALERTS: Final = (
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+    "ALERT_CERTIFICATE_REVOKED",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_ACCESS_DENIED",
+    "ALERT_CERTIFICATE_REQUIRED",
+)
+
+
 class Transport:
     """The connections to one server, made when needed and kept for the next request.
 
     `place` is called with `sent` when the request has left and with `headers` when the answer's headers have come.
-    `lost` is called when the server ends a connection that it answered on a moment ago.
+    `lost` is called when the server ends a connection that it answered on a moment ago. `tls` gives the context of a
+    new connection, `proxy` the way to a server.
     """
 
     def __init__(
-        self, tls: ssl.SSLContext, *, connect_seconds: float, max_answer_bytes: int, lost: Callable[[], None]
+        self,
+        tls: Callable[[], ssl.SSLContext],
+        *,
+        connect_seconds: float,
+        max_answer_bytes: int,
+        lost: Callable[[], None],
+        proxy: ProxyRoute | None = None,
     ) -> None:
         self._tls = tls
+        self._proxy = proxy
         self._lost = lost
         self._connect_seconds = connect_seconds
         self._most = max_answer_bytes
@@ -110,16 +138,77 @@ class Transport:
         self._idle.append(connection)
 
     async def _connect(self, address: TransportAddress) -> "_Connection":
-        loop = asyncio.get_running_loop()
-        tls = self._tls if address.tls else None
         try:
+            tls = self._tls() if address.tls else None
+            if self._proxy is not None:
+                return await self._connect_by(self._proxy, address, tls)
             async with asyncio.timeout(self._connect_seconds):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(address, self._most, self._lost), address.host, address.port, ssl=tls
-                )
-        except (OSError, ssl.SSLError, ValueError) as error:
+                return await self._open(address, address.host, address.port, tls)
+        except (OSError, ssl.SSLError, ValueError, ProxyError) as error:
+            if isinstance(error, ssl.SSLError) and _refuses_certificate(error):
+                raise NotConnectedError from CertificateRefusedError()
             raise NotConnectedError from error
+
+    async def _open(self, address: TransportAddress, host: str, port: int, tls: ssl.SSLContext | None) -> "_Connection":
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: _Connection(address, self._most, self._lost), host, port, ssl=tls
+        )
         return connection
+
+    async def _connect_by(
+        self, proxy: ProxyRoute, address: TransportAddress, tls: ssl.SSLContext | None
+    ) -> "_Connection":
+        """Connect by the proxy that leads to a server, if one does; ProxyError where it opens no way."""
+        hop = proxy.hop(address.host, address.port, tls=address.tls)
+        deadline = asyncio.get_running_loop().time() + self._connect_seconds
+        if hop is not None and tls is not None:
+            return await self._tunnelled(hop, address, tls, deadline)
+        if hop is None:
+            async with asyncio.timeout_at(deadline):
+                return await self._open(address, address.host, address.port, tls)
+        async with _before(deadline, ProxyUnreachableError):
+            return await self._open(address, hop.address.host, hop.address.port, None)
+
+    async def _tunnelled(
+        self, hop: ProxyHop, address: TransportAddress, tls: ssl.SSLContext, deadline: float
+    ) -> "_Connection":
+        """Open a tunnel, and begin TLS with the server at its end."""
+        authorization = hop.authorization()
+        async with _before(deadline, ProxyUnreachableError):
+            tunnel = await reach(hop)
+        try:
+            async with _before(deadline, ProxyFailedError):
+                way = await tunnel.open(address.host, address.port, authorization)
+            async with asyncio.timeout_at(deadline):
+                return await self._secured(way, address, tls)
+        except BaseException:
+            tunnel.abort()
+            raise
+
+    async def _secured(self, way: asyncio.Transport, address: TransportAddress, tls: ssl.SSLContext) -> "_Connection":
+        """Begin TLS with the server at the end of a tunnel."""
+        connection = _Connection(address, self._most, self._lost)
+        inner = await asyncio.get_running_loop().start_tls(way, connection, tls, server_hostname=address.host)
+        if inner is None:
+            raise ConnectionResetError
+        connection.connection_made(inner)
+        return connection
+
+
+@asynccontextmanager
+async def _before(deadline: float, failure: type[ProxyError]) -> AsyncIterator[None]:
+    """Bound what is done at a proxy; what fails there is a failure of that kind."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            yield
+    except OSError as error:
+        raise failure from error
+
+
+def _refuses_certificate(error: BaseException | None) -> bool:
+    """Say whether an error is a server's alert about the client's certificate."""
+    reason = str(getattr(error, "reason", "") or "")
+    return reason.endswith(_CERTIFICATE_ALERTS)
 
 
 class _Connection(asyncio.Protocol):
@@ -191,6 +280,9 @@ class _Connection(asyncio.Protocol):
             return
         if exc is None and self._until_eof:
             self.on_message_complete()
+        elif exc is not None and not self.since and not self._taken and _refuses_certificate(exc):
+            # TLS 1.3 tells a client after its own end of the handshake: before any answer, nobody read the request.
+            self._fail(CertificateRefusedError())
         else:
             self._fail(ConnectionLostError())
 

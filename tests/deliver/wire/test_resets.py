@@ -70,9 +70,7 @@ def test_a_reset_by_a_destination_leaves_nothing_behind(says: bytes | None) -> N
     """The request fails as a lost connection or is answered; no connection stays busy, and no descriptor open."""
 
     async def running(port: int) -> None:
-        transport = Transport(
-            ssl.create_default_context(), connect_seconds=30, max_answer_bytes=1000, lost=lambda: None
-        )
+        transport = Transport(ssl.create_default_context, connect_seconds=30, max_answer_bytes=1000, lost=lambda: None)
         where = TransportAddress("127.0.0.1", port, tls=False)
         before = 0
         for number in range(TIMES):
