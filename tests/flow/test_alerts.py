@@ -78,6 +78,15 @@ class House:
         self.watch = Monitor(self.engine, turned_away=lambda: turned_away(access))
         return self.engine
 
+    async def describe(self, **settings: Any) -> None:
+        """Describe the destination anew, and put that in force."""
+        assert self.engine
+        file = self.folder / "channels" / "a.yaml"
+        channel = orjson.loads(file.read_bytes())
+        channel["destinations"][0] |= settings
+        file.write_bytes(orjson.dumps(channel))
+        await self.engine.reload()
+
     async def look(self, **later: float) -> list[str]:
         """Let some time go by, look, and return the kinds of the alerts that are open; the status says the same."""
         assert self.engine
@@ -227,6 +236,25 @@ async def test_the_pages_certificate_is_watched_until_it_is_renewed(house: House
     assert [kind for kind, _, _ in await seen(hours=13)] == ["certificate-expired"]
     issue(NIGHT + timedelta(days=400))
     assert await seen() == []
+
+
+async def test_the_engines_own_certificate_for_a_destination_is_watched(house: House, tmp_path: Path) -> None:
+    """As that of a listener; the alert names destination and file, and ends with the renewed pair."""
+    pair = (tmp_path / "own.pem", tmp_path / "own.key")
+    authority = trustme.CA()
+
+    def issue(days: float) -> None:
+        made = authority.issue_cert("engine", not_after=house.now + timedelta(days=days))
+        made.cert_chain_pems[0].write_to_path(str(pair[0]))
+        made.private_key_pem.write_to_path(str(pair[1]))
+
+    issue(20)
+    await house.describe(client_certificate=str(pair[0]), client_key=str(pair[1]))
+    assert await house.look() == ["certificate-expiry"]
+    (alert,) = await house.act("alerts.list")
+    assert alert["subject"] == f"interchange {pair[0]}"
+    issue(400)
+    assert await house.look() == []
 
 
 async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house: House) -> None:

@@ -95,7 +95,10 @@ class ChannelFacts:
 
 @dataclass(frozen=True, slots=True)
 class DestinationFacts:
-    """What is known of a destination now; `down_seconds` for how long it has not answered, `cause` how it failed."""
+    """What is known of a destination now; `down_seconds` for how long it has not answered, `cause` how it failed.
+
+    `certificates`: the engine's own for this destination.
+    """
 
     pause: Pause | None
     failing: str
@@ -103,6 +106,7 @@ class DestinationFacts:
     errors: Share
     down_seconds: float = 0.0
     cause: str = ""
+    certificates: Certificates = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ def _of_destination(
     old = _past(minutes, alerting.queue_age_minutes, is_open(AlertKind.QUEUE_AGE, name))
     yield AlertCondition(AlertKind.QUEUE_AGE, name, old, f"the oldest has been waiting for {minutes:.0f} minutes")
     yield from _share(AlertKind.ERROR_RATIO, name, facts.errors, alerting.error_ratio, is_open)
+    yield from _certificates(name, facts.certificates, now, alerting)
 
 
 def _of_channel(

@@ -101,7 +101,7 @@ class FailureWindow:
 
 @dataclass(slots=True)
 class _Certificates:
-    """When the certificates of a listener end, as its files were looked at last."""
+    """When the certificates of a listener or a destination end, as their files were looked at last."""
 
     ends: Certificates = ()
     at: datetime | None = None
@@ -151,6 +151,7 @@ class Monitor:
         self._entrance: dict[AlertKind, FailureWindow] = {}
         self._channels: dict[str, _Memory] = {}
         self._destinations: dict[str, FailureWindow] = {}
+        self._own_certificates: dict[str, _Certificates] = {}
         self._hours: dict[str, dict[int, int]] = {}
         self._began = False
         self._gauges = Gauges(engine)
@@ -285,7 +286,10 @@ class Monitor:
         health = dispatch.health
         share = self._destinations.setdefault(name, FailureWindow()).share(now, health.failures, health.settled)
         pause, down = self._engine.pauses.of(name), dispatch.throttle.down_seconds()
-        return DestinationFacts(pause, health.failing, backlog, share, down, health.cause)
+        certificate = dispatch.settings.client_certificate
+        looked = self._own_certificates.setdefault(name, _Certificates())
+        ends = looked.look((certificate,), now, self._soon(now)) if certificate else ()
+        return DestinationFacts(pause, health.failing, backlog, share, down, health.cause, ends)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> Certificates:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None

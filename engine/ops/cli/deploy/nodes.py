@@ -28,7 +28,7 @@ KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 BETWEEN_FOLDERS: Final = "__"
 # Where a container has its secrets, and the keys of a channel file that name files of them.
 SECRETS: Final = "/run/secrets/"
-FILES: Final = frozenset({"file", "certificate", "key", "client_ca", "ca_file"})
+FILES: Final = frozenset({"file", "certificate", "key", "client_ca", "ca_file", "client_certificate", "client_key"})
 
 
 @dataclass(frozen=True, slots=True)

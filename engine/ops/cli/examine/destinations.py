@@ -1,6 +1,7 @@
 """Destinations, and the secrets that channels refer to: what each server can do, and what it ignores."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,21 @@ from engine.deliver.wire.abilities import Abilities
 from engine.errors import AdtEngineError, DestinationError
 from engine.journal.state.memory import proofs_in
 from engine.ops.cli.examine.check import Check, CheckStatus
+from engine.ops.cli.examine.machine import ends
 from engine.pipeline.configuration import Configuration
 from engine.pipeline.engine import destination_of
 
 GRAVEST: Final = (CheckStatus.FIX, CheckStatus.LOOK, CheckStatus.GOOD)
+
+# What mends a failure that is not the server's own.
+MENDS: Final = {
+    "proxy-unreachable": "start the proxy, or correct proxy",
+    "proxy-authentication": "correct proxy_user and proxy_password",
+    "proxy-forbids": "have the proxy let the engine through to this address, or correct proxy",
+    "proxy-failed": "ask who runs the proxy whether it reaches this address",
+    "client-certificate-refused": "set client_certificate and client_key to a pair that the server takes",
+    "header-unusable": "correct the secrets that headers names",
+}
 
 Finding = tuple[CheckStatus, str, str]
 
@@ -48,11 +60,24 @@ def _secrets(value: object, place: str) -> Iterator[tuple[str, Secret]]:
     elif isinstance(value, tuple | list):
         for at, item in enumerate(value):
             yield from _secrets(item, f"{place}[{at}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _secrets(item, f"{place}.{key}")
 
 
 async def destinations(configuration: Configuration, data: Path) -> list[Check]:
     """Ask each destination what it can do; nothing is written there."""
-    return [await _check(settings, configuration, data) for settings in configuration.destinations.values()]
+    found = []
+    for settings in configuration.destinations.values():
+        found += [*_own_certificate(settings), await _check(settings, configuration, data)]
+    return found
+
+
+def _own_certificate(settings: Settings) -> Iterator[Check]:
+    """Yield until when the engine's own certificate for a destination is valid; a file of none is told by the next."""
+    if settings.client_certificate is not None:
+        with suppress(OSError, ValueError):
+            yield ends(f"client certificate for {settings.name}", Path(settings.client_certificate))
 
 
 async def _check(settings: Settings, configuration: Configuration, data: Path) -> Check:
@@ -60,7 +85,7 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
     try:
         destination = destination_of(settings, configuration)
     except AdtEngineError as error:
-        return Check(name, CheckStatus.FIX, str(error), "fix the file, or ca_file")
+        return Check(name, CheckStatus.FIX, str(error), "fix the file, or the key that names it")
     try:
         destination.proofs.known |= proofs_in(data, settings.name)
         abilities = await destination.check()
@@ -71,7 +96,8 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
         found, do = refusal_of(settings, error)
         return Check(name, CheckStatus.FIX, f"{settings.base_url}: {found}", do)
     except AdtEngineError as error:
-        return Check(name, CheckStatus.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
+        do = MENDS.get(str(error), "start it, or correct base_url and auth")
+        return Check(name, CheckStatus.FIX, f"{settings.base_url}: {error}", do)
     finally:
         await destination.close()
     return check_of(name, settings, abilities, base, lacking)

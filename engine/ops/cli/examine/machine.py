@@ -55,9 +55,9 @@ def certificates(channel: str, tls: Tls) -> Iterator[Check]:
     except StartError as error:
         yield Check(name, CheckStatus.FIX, str(error), "fix the files; the channel cannot listen with them")
         return
-    yield _ends(name, Path(tls.certificate))
+    yield ends(name, Path(tls.certificate))
     if tls.client_ca:
-        yield _ends(f"client authority of {channel}", Path(tls.client_ca))
+        yield ends(f"client authority of {channel}", Path(tls.client_ca))
     mode = Path(tls.key).stat().st_mode
     yield check(f"key of {channel}", tls.key, good=not mode & 0o077, do=f"chmod 600 {tls.key}")
 
@@ -66,7 +66,8 @@ def _unheard(_kind: str) -> None:
     """A substitute for the counters; nothing is renewed while the doctor looks."""
 
 
-def _ends(name: str, path: Path) -> Check:
+def ends(name: str, path: Path) -> Check:
+    """Return until when the certificates of a file are valid, and whether that is soon."""
     end = min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes()))
     left = end - datetime.now(UTC)
     found = f"{path}, until {end:%Y-%m-%d}"

@@ -63,6 +63,38 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert found["data folder"]["found"] == str(tmp_path / "data")
 
 
+def test_a_destination_is_asked_by_its_own_settings(tmp_path: Path) -> None:
+    """Its proxy is tried and blamed, its certificate has a day, its secrets are named by their place and not shown."""
+    for name in ("password", "api-key"):
+        (tmp_path / name).write_text(f"SENTINEL-{name}")
+        (tmp_path / name).chmod(0o600)
+    made = trustme.CA().issue_cert("engine")
+    made.cert_chain_pems[0].write_to_path(str(tmp_path / "own.pem"))
+    made.private_key_pem.write_to_path(str(tmp_path / "own.key"))
+    (tmp_path / "channels").mkdir()
+    (tmp_path / "channels" / "a.yaml").write_text(
+        CHANNEL.replace(
+            'R4"}',
+            'R4", proxy: "http://127.0.0.1:9", proxy_user: engine, proxy_password: {file: ../password}, headers:'
+            " {X-Key: {file: ../api-key}, X-Gone: {env: NO_SUCH_KEY}}, client_certificate: ../own.pem, client_key:"
+            " ../own.key}",
+        )
+    )
+    done = ran("doctor", "--json", "--channels", "channels", "--data", "data", folder=tmp_path)
+    found = {one["what"]: one for one in orjson.loads(done.stdout)}
+    assert "NO_SUCH_KEY is not set" in found["destinations[0].headers.X-Gone of a"]["found"]
+    assert found["client certificate for nowhere"]["standing"] == "ok"
+    assert found["destination nowhere"]["found"].endswith(": secret-unreadable")
+    assert "SENTINEL" not in done.stdout + done.stderr
+    file = tmp_path / "channels" / "a.yaml"
+    file.write_text(file.read_text().replace(", X-Gone: {env: NO_SUCH_KEY}", ""))
+    done = ran("doctor", "--json", "--channels", "channels", "--data", "data", folder=tmp_path)
+    found = {one["what"]: one for one in orjson.loads(done.stdout)}
+    assert found["destination nowhere"]["found"].endswith(": proxy-unreachable")
+    assert found["destination nowhere"]["do"] == "start the proxy, or correct proxy"
+    assert "SENTINEL" not in done.stdout + done.stderr
+
+
 def test_the_file_of_a_listener_that_is_missing_is_named(tmp_path: Path) -> None:
     """Of certificate, key and client authority the one that cannot be read."""
     trustme.CA().issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "own.pem")
