@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -360,6 +360,23 @@ class Channel(Frozen):
             needed = f"listening on {host} needs tls and an allow list"
             expected = f"{needed}: add them, or write 'insecure: accepted' where that is meant"
             yield ("listen", "mllp", "host"), f"found {host!r}", expected
+
+    def mapping_at(self, destination: str) -> str:
+        """Return the name of the mapping that plans what is written to a destination."""
+        return next((one.mapping for one in self.destinations if one.name == destination), "") or self.mapping
+
+    def at(self, destination: str) -> Self:
+        """Return the channel as its mapping for a destination is compiled: without filters where that has its own.
+
+        Filters hold when a message comes in, by the channel's mapping; not for what is written.
+        """
+        name = self.mapping_at(destination)
+        return self if name == self.mapping else self.model_copy(update={"mapping": name, "filters": ()})
+
+    @property
+    def own_mappings(self) -> dict[str, str]:
+        """The mappings of destinations that have another than the channel's, by the destination's name."""
+        return {one.name: one.mapping for one in self.destinations if one.mapping not in {"", self.mapping}}
 
     @property
     def open_to_all(self) -> bool:

@@ -108,7 +108,7 @@ def _differences(
     earlier: Read, number: int, there: int, destination: Destination, twin: Destination
 ) -> Iterator[Placed]:
     """Yield the keys by which two files describe one destination otherwise."""
-    for path in _otherwise(destination.model_dump(), twin.model_dump()):
+    for path in _otherwise(destination.server.model_dump(), twin.server.model_dump()):
         found = f"the destination {destination.name} again, with another {path[-1]}"
         expected = f"one name is one destination: write it as in {earlier.source.file}, or give another name"
         clash = ("destinations", there, *path), found, expected

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -136,6 +136,9 @@ class Destination(Frozen):
     profile: ProfileName = Field("generic", description="which server it is: sets defaults of these keys; see servers")
     fhir: Literal["R4", "STU3"] = Field("R4", description="FHIR version spoken there")
     base_url: Url = Field(description="FHIR base URL", examples=["https://fhir.example/R4"])
+    mapping: Line = Field(
+        "", description="mapping by which what is written there is planned; empty: the channel's", examples=["adt"]
+    )
     auth: Auth = Field(Auth(), description="credentials")
     if_none_exist: Annotated[str, AfterValidator(check_criteria)] = Field(
         "identifier", description="criteria of a conditional create: identifier, demographics, or a template"
@@ -268,6 +271,11 @@ class Destination(Frozen):
                 yield (f"client_{key}",), found, expected
         if self.proxy == ENVIRONMENT:
             yield from unusable_proxies()
+
+    @property
+    def server(self) -> Self:
+        """The destination as every channel that names it describes it: without the mapping, which is a channel's."""
+        return self.model_copy(update={"mapping": ""}) if self.mapping else self
 
     def _is_laid_out_as_ours(self) -> bool:
         """Say whether FHIR base and token endpoint lie as the shipped service has them."""

@@ -9,6 +9,7 @@ from engine.config.channel import Channel
 from engine.config.source import AuthoredFile
 from engine.errors import MappingError, Problem
 from engine.fhir.plan import Plan
+from engine.hl7.events import types_of
 from engine.hl7.message import Message
 from engine.mapping.files.alike import alike
 from engine.mapping.files.document import NONE, Document, Documents, Edited, Problems, read_documents
@@ -53,6 +54,11 @@ class MappingSource:
     documents: Documents
     hash: str
     problems: tuple[Problem, ...] = ()
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """The types of messages that its events are for, such as ADT."""
+        return types_of(self.documents.events.value.get("events") or ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
 from engine.config.channel import Channel
 from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
-from engine.config.model import Placed, folded, nearest
+from engine.config.model import Placed, Step, folded, nearest
 from engine.config.settings import shipped
 from engine.config.sign_in import ALGORITHMS, Auth
 from engine.config.sites import Sites, look_at_sites
@@ -26,9 +26,10 @@ from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
-from engine.mapping.subject.identity_checks import changed_systems
+from engine.mapping.subject.identity_checks import changed_systems, other_identity
 
 STU3: Final = "STU3"
+OwnMappings = dict[tuple[str, str], CompiledMapping]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,13 @@ class Files:
 class Configuration:
     """What is in force: channels and their compiled mappings by name, destinations by name.
 
-    `marks`: one of each mapping together with its cases.
+    `own_mappings`: of destinations that have another mapping than their channel, by channel and destination. `marks`:
+    one of each mapping together with its cases.
     """
 
     channels: dict[str, Channel]
     mappings: dict[str, CompiledMapping]
+    own_mappings: dict[tuple[str, str], CompiledMapping]
     destinations: dict[str, Destination]
     alerting: Alerting
     sites: Sites
@@ -99,8 +102,9 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     channels = [one.value for one in read if one.value is not None]
     problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
     sources = _sources(files, read, problems)
-    mappings = _compiled(read, sources, problems)
-    problems += [problem for one in read for problem in _not_in_stu3(one, mappings)]
+    mappings, own = _compiled(read, sources, problems)
+    problems += [problem for one in read for problem in _not_in_stu3(one, mappings, own)]
+    problems += [problem for one in read for problem in _other_identity(one, sources)]
     problems += [problem for one in read for problem in _not_as_searched(one, sources)]
     by_name = {channel.channel: channel for channel in channels}
     marks = _marks(files, sources, by_name)
@@ -113,11 +117,11 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
         problems += [problem for one in looked for problem in lacking(one)]
     warnings = tuple(warning for one in looked for warning in one.ask("warnings"))
     warnings += _negations(read, sources)
-    destinations = {destination.name: destination for channel in channels for destination in channel.destinations}
+    destinations = {one.name: one.server for channel in channels for one in channel.destinations}
     whole = None
     if not problems and alerting.value is not None and sites.value is not None:
         marked = frozenset(marks.values())
-        whole = Configuration(by_name, mappings, destinations, alerting.value, sites.value, marked)
+        whole = Configuration(by_name, mappings, own, destinations, alerting.value, sites.value, marked)
     sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
     named = frozenset(destinations) if sure else None
     return ExaminedConfiguration(whole, tuple(sorted(set(problems))), warnings, named)
@@ -130,43 +134,96 @@ def _names_guessed(read: Looked[Channel]) -> bool:
 
 def _compiled(
     read: Sequence[Looked[Channel]], sources: dict[str, MappingSource], problems: list[Problem]
-) -> dict[str, CompiledMapping]:
-    """Return the mapping of each channel; one with mistakes goes out of `sources`, and they to `problems`."""
+) -> tuple[dict[str, CompiledMapping], OwnMappings]:
+    """Return the mapping of each channel, and those of destinations that have another, by channel and destination.
+
+    One with mistakes goes out of `sources`, and they to `problems`. A mapping is compiled once for all channels with
+    the same settings and for all destinations of these.
+    """
     mappings: dict[str, CompiledMapping] = {}
+    own: OwnMappings = {}
+    made: dict[str, CompiledMapping] = {}
+
+    def compiled(channel: Channel, looked: Looked[Channel]) -> CompiledMapping | None:
+        name = channel.mapping
+        if name not in sources:
+            return None
+        # A problem of a filter is one of the channel's file, so that mappings with filters are compiled for each.
+        key = f"{name} {looked.source.file if channel.filters else ''} {setting_of(channel)!r}"
+        try:
+            if key not in made:
+                made[key] = compile_mapping(sources[name], channel, file=looked.source)
+            return made[key]
+        except ConfigurationError as error:
+            of_channel = [problem for problem in error.problems if problem.file == looked.source.file]
+            problems.extend(problem for problem in of_channel if not _is_guess(problem, looked))
+            others = [problem for problem in error.problems if problem.file != looked.source.file]
+            problems.extend(others)
+            if others:
+                del sources[name]
+            return None
+
     for looked in read:
         channel = looked.value
-        if channel is not None and channel.mapping in sources:
-            try:
-                mappings[channel.channel] = compile_mapping(sources[channel.mapping], channel, file=looked.source)
-            except ConfigurationError as error:
-                own = [problem for problem in error.problems if problem.file == looked.source.file]
-                problems += [problem for problem in own if not _is_guess(problem, looked)]
-                others = [problem for problem in error.problems if problem.file != looked.source.file]
-                problems += others
-                if others:
-                    del sources[channel.mapping]
-    return mappings
+        if channel is None:
+            continue
+        if mapping := compiled(channel, looked):
+            mappings[channel.channel] = mapping
+        for destination in channel.own_mappings:
+            if mapping := compiled(channel.at(destination), looked):
+                own[channel.channel, destination] = mapping
+    return mappings, own
 
 
-def _not_in_stu3(looked: Looked[Channel], mappings: Mapping[str, CompiledMapping]) -> Iterator[Problem]:
-    """Yield a problem for each destination whose FHIR version lacks a type that the channel's mapping sends."""
+def _not_in_stu3(
+    looked: Looked[Channel], mappings: Mapping[str, CompiledMapping], own: OwnMappings
+) -> Iterator[Problem]:
+    """Yield a problem for each destination whose FHIR version lacks a type that is sent to it."""
     channel = looked.value
-    mapping = mappings.get(channel.channel) if channel is not None else None
-    if channel is None or mapping is None:
+    for number, destination in enumerate(channel.destinations if channel is not None else ()):
+        if channel is None or destination.fhir != STU3:
+            continue
+        name = channel.mapping_at(destination.name)
+        mapping = own.get((channel.channel, destination.name)) or mappings.get(channel.channel)
+        lacking = sorted(one for one in mapping.sends - LEFT_OUT if not in_stu3(one)) if mapping is not None else []
+        if lacking:
+            absent = folded(lacking, where="resources of the event file")
+            expected = f"send it to R4, or take it out of the mapping {name!r}"
+            yield from looked.located([(("destinations", number, "fhir"), f"STU3 has no {absent}", expected)])
+
+
+def _other_identity(looked: Looked[Channel], sources: Mapping[str, MappingSource]) -> Iterator[Problem]:
+    """Yield a problem for each line by which a destination's mapping identifies patients otherwise than the channel's.
+
+    The problem is at that line; in the channel's file where the line is a shipped one, or where nothing is written.
+    """
+    channel = looked.value
+    if channel is None or channel.mapping not in sources:
         return
-    absent = folded(
-        sorted(name for name in mapping.sends - LEFT_OUT if not in_stu3(name)), where="resources of the event file"
-    )
-    expected = f"send it to R4, or take it out of the mapping {channel.mapping!r}"
-    lacking = [number for number, one in enumerate(channel.destinations) if one.fhir == STU3 and absent]
-    yield from looked.located((("destinations", n, "fhir"), f"STU3 has no {absent}", expected) for n in lacking)
+    judging = sources[channel.mapping]
+    for number, destination in enumerate(channel.destinations):
+        name = channel.own_mappings.get(destination.name, "")
+        if name not in sources:
+            continue
+        events, at = sources[name].documents.events, ("destinations", number, "mapping")
+        if judging.accepted.isdisjoint(sources[name].accepted):
+            found = f"the mapping {name!r}, which is for none of the messages of {channel.mapping!r}"
+            expected = f"name one for {', '.join(sorted(judging.accepted))}, or leave it out"
+            yield from looked.located([(at, found, expected)])
+            continue
+        for path, found, expected in other_identity(judging.documents.events, events, channel.channel):
+            if events.is_shipped(path):
+                yield from looked.located([(at, f"{name!r}, with {found} ({events.shown(path)})", expected)])
+            else:
+                yield events.problem(path, found, expected)
 
 
 def _not_as_searched(looked: Looked[Channel], sources: Mapping[str, MappingSource]) -> Iterator[Problem]:
     """Yield a problem for each line that writes a patient's number under another system than the channel's."""
     channel = looked.value
-    if channel is not None and channel.mapping in sources:
-        yield from changed_systems(sources[channel.mapping].documents, setting_of(channel), channel.channel)
+    for name in dict.fromkeys((channel.mapping, *channel.own_mappings.values())) if channel is not None else ():
+        if channel is not None and name in sources:
+            yield from changed_systems(sources[name].documents, setting_of(channel), channel.channel)
 
 
 def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSource]) -> tuple[Problem, ...]:
@@ -187,24 +244,33 @@ def _is_guess(problem: Problem, looked: Looked[Channel]) -> bool:
 
 
 def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Problem]) -> dict[str, MappingSource]:
-    """Return every mapping that a channel names, read once; compiling checks it."""
+    """Return every mapping that a channel or its destination names, read once; compiling checks it."""
     folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
     sources: dict[str, MappingSource] = {}
     seen: set[str] = set()
+    names = mapping_names(folders)
     for looked in read:
-        name = looked.value.mapping if looked.value is not None else ""
-        names = mapping_names(folders)
-        if name and name not in names:
-            problems += looked.located(
-                [(("mapping",), f"no mapping {name!r}", nearest(name, names, "the mapping folders"))]
-            )
-        elif name and name not in seen:
-            seen.add(name)
-            try:
-                sources[name] = read_mapping(folders, name)
-            except ConfigurationError as error:
-                problems += error.problems
+        for place, name in _named(looked.value):
+            if name not in names:
+                expected = nearest(name, names, "the mapping folders")
+                problems += looked.located([(place, f"no mapping {name!r}", expected)])
+            elif name not in seen:
+                seen.add(name)
+                try:
+                    sources[name] = read_mapping(folders, name)
+                except ConfigurationError as error:
+                    problems += error.problems
     return sources
+
+
+def _named(channel: Channel | None) -> Iterator[tuple[tuple[Step, ...], str]]:
+    """Yield the mappings that a channel names, with their places in its file."""
+    if channel is None:
+        return
+    yield ("mapping",), channel.mapping
+    for number, destination in enumerate(channel.destinations):
+        if destination.mapping:
+            yield ("destinations", number, "mapping"), destination.mapping
 
 
 def _marks(files: Files, sources: Mapping[str, MappingSource], channels: Mapping[str, Channel]) -> dict[str, str]:

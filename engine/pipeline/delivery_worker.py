@@ -19,6 +19,7 @@ from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind, FollowUpRequest, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
+from engine.mapping.compile import Mapping
 from engine.mapping.subject.subject import Disposition
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.feed import Feed, PipelineContext
@@ -39,9 +40,9 @@ SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
 _log = telemetry.logger()
 
 
-def now_filtered(feed: Feed, message: Message) -> str:
-    """Return the rule by which the mapping asks nothing for a message that was taken in before; '' where it does."""
-    subject = feed.mapping.identify(message)
+def now_filtered(mapping: Mapping, message: Message) -> str:
+    """Return the rule by which a mapping asks nothing for a message that was taken in before; '' where it does."""
+    subject = mapping.identify(message)
     return "" if subject.action is Disposition.DELIVER else subject.rule
 
 
@@ -105,9 +106,10 @@ class DeliveryWorker:
 
     async def _carry_out(self, claimed: Claimed, feed: Feed) -> Carried:
         message = self._message(claimed, feed)
-        plan = feed.mapping.plan(message)
+        mapping = feed.mapping_at(self.name)
+        plan = mapping.plan(message)
         fault.point("F10")
-        if not plan.interactions and (rule := now_filtered(feed, message)):
+        if not plan.interactions and (rule := now_filtered(mapping, message)):
             return Carried(Verdict(VerdictKind.FILTERED, rule, unasked=True), plan)
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             now = self.shared.clock()
@@ -161,7 +163,7 @@ class DeliveryWorker:
         for channel, raw, event in await self.memory.behind(claimed.lanes, claimed.seq, MOST_LATER):
             feed = self.shared.feeds.get(channel)
             with contextlib.suppress(MappingError, MessageError):
-                plans += [feed.mapping.plan(read_message(raw, feed.channel, event))] if feed else []
+                plans += [feed.mapping_at(self.name).plan(read_message(raw, feed.channel, event))] if feed else []
         return plans
 
     def _message(self, claimed: Claimed, feed: Feed) -> Message:
@@ -194,7 +196,7 @@ class DeliveryWorker:
         verdict, plan, feed = carried.verdict, carried.plan, carried.feed
         now = self.shared.clock()
         retry_at = self.throttle.retry_at(verdict, claimed.tries + 1, now)
-        mapping = feed.mapping.hash if feed else ""
+        mapping = feed.mapping_at(self.name).hash if feed else ""
         keep_lane = self.destination.settings.on_held == "hold-lane"
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)

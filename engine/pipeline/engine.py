@@ -123,7 +123,7 @@ class Engine:
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
-            engine.feeds |= feeds_of(configuration.channels, configuration.mappings)
+            engine.feeds |= feeds_of(configuration.channels, configuration.mappings, configuration.own_mappings)
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
             await engine.bulk_replays.recall()
@@ -183,7 +183,7 @@ class Engine:
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
-        self._put_in_force(feeds_of(configuration.channels, configuration.mappings))
+        self._put_in_force(feeds_of(configuration.channels, configuration.mappings, configuration.own_mappings))
         try:
             await self.listeners.change(before, configuration.channels)
         except AdtEngineError:
@@ -199,8 +199,13 @@ class Engine:
         await self._end(gone)
         names = dict.fromkeys((*before, *configuration.channels))
         changed = tuple(name for name in names if before.get(name) != configuration.channels.get(name))
-        old, new = ({one.channel.mapping: one.mapping.hash for one in some.values()} for some in (feeds, self.feeds))
-        changed += tuple(f"mapping {name}" for name in sorted(new) if name in old and old[name] != new[name])
+        old, new = (
+            {(name, *key): mark for name, feed in some.items() for key, mark in feed.marks().items()}
+            for some in (feeds, self.feeds)
+        )
+        changed += tuple(
+            f"mapping {name}" for name in sorted({key[-1] for key in new if old.get(key, new[key]) != new[key]})
+        )
         _log.info("reloaded", count=len(changed))
         return changed
 
@@ -304,7 +309,9 @@ def destination_of(settings: Settings, configuration: Configuration, fence: Fenc
 
     `fence` is awaited before each write is sent.
     """
-    channel = next(one for one in configuration.channels.values() if settings in one.destinations)
+    channel = next(
+        one for one in configuration.channels.values() if settings.name in {each.name for each in one.destinations}
+    )
     observe = partial(_observe_certificate, settings)
     return FhirDestination(
         settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence, observe=observe

@@ -44,25 +44,41 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What one channel's messages are judged and mapped with; swapped whole on reload."""
+    """What one channel's messages are judged and mapped with; swapped whole on reload.
+
+    `mapping` judges and identifies a message; `own` are those of destinations that have another for what is written.
+    """
 
     channel: Channel
     mapping: Mapping
     destinations: tuple[str, ...]
     required: frozenset[str]
+    own: Table[str, Mapping]
+
+    def mapping_at(self, destination: str) -> Mapping:
+        """Return the mapping that plans what is written to a destination."""
+        return self.own.get(destination, self.mapping)
+
+    def marks(self) -> dict[tuple[str, str], str]:
+        """Return the hash of each mapping by the destination that has it, empty for the channel's, and its name."""
+        named = {(name, self.channel.mapping_at(name)): mapping.hash for name, mapping in self.own.items()}
+        return {("", self.channel.mapping): self.mapping.hash, **named}
 
 
 Feeds = dict[str, Feed]
 
 
-def feeds_of(channels: Table[str, Channel], mappings: Table[str, Mapping]) -> Feeds:
-    """Return the feeds of channels and their compiled mappings."""
+def feeds_of(
+    channels: Table[str, Channel], mappings: Table[str, Mapping], own: Table[tuple[str, str], Mapping]
+) -> Feeds:
+    """Return the feeds of channels and their compiled mappings; `own`: those of channel and destination."""
     return {
         name: Feed(
             channel,
             mappings[name],
             tuple(settings.name for settings in channel.destinations),
             frozenset(settings.name for settings in channel.destinations if settings.required),
+            {place: mapping for (channel_name, place), mapping in own.items() if channel_name == name},
         )
         for name, channel in channels.items()
     }

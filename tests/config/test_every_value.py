@@ -116,6 +116,7 @@ CHANNEL_ROWS: Final = (
     ("destinations[].profile", "azur", "found 'azur'", "did you mean azure?"),
     ("destinations[].fhir", "R5", "found 'R5'", "'R4'"),
     ("destinations[].base_url", "http://127.0.0.1:80800/fhir", "80800", "a whole URL"),
+    ("destinations[].mapping", "adtt", "no mapping 'adtt'", "did you mean adt?"),
     ("destinations[].auth.type", "bearr", "found 'bearr'", "did you mean bearer?"),
     ("destinations[].auth.token_url", "auth.example/token", "found 'auth.example/token'", "a whole URL"),
     ("destinations[].auth.client_id", "", "missing", "needs client_id"),
@@ -444,7 +445,7 @@ def test_a_wrong_value_of_a_channel(tmp_path: Path, key: str, value: Any, found:
     """`channels check` and the start name the value with its place, and what would do."""
     text, path, line = placed(channel_for(key), key, value)
     (tmp_path / "a.yaml").write_text(text)
-    if key in {"mapping", "filters[].when"}:
+    if key in {"mapping", "destinations[].mapping", "filters[].when"}:
         problems = examine(Files(tmp_path, None, tmp_path)).problems
     else:
         (looked,), problems = read_channels(tmp_path)

@@ -49,13 +49,159 @@ def test_cases_are_run_where_a_mapping_or_a_case_is_not_the_one_in_force(files: 
         configure(files, in_force=frozenset())
 
 
-def test_a_start_compiles_a_mapping_once_for_each_channel(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling for a channel checks the files as well: doing both would cost a start a tenth of its time."""
+def test_a_start_compiles_a_mapping_once_for_each_setting(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many channels with the same settings, and destinations, have it; compiling checks the files as well."""
     made = Mock(wraps=compiler.make_event_table)
     monkeypatch.setattr(compiler, "make_event_table", made)
     (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1))
-    configure(files)
-    assert made.call_count == 2
+    again = configure(files)
+    assert made.call_count == 1
+    assert again.mappings["a"] is again.mappings["b"]
+    (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1).replace("New_York", "Chicago"))
+    with_registry(files)
+    more = SECOND.format(name="second", mapping="registry") + SECOND.format(name="third", mapping="registry")
+    (files.channels / "a.yaml").write_text(CHANNEL.format(name="a", port=0) + more)
+    made.reset_mock()
+    found = configure(files)
+    assert made.call_count == 3
+    assert set(found.own_mappings) == {("a", "second"), ("a", "third")}
+    assert found.own_mappings["a", "second"] is found.own_mappings["a", "third"]
+
+
+SECOND: Final = '  - {{name: {name}, base_url: "http://127.0.0.1:8/{name}", mapping: {mapping}}}\n'
+REGISTRY: Final = "mapping: registry\nextends: shipped/adt\nresources: [Patient]\n{more}"
+
+
+def with_registry(files: Files, more: str = "") -> None:
+    """Write a second mapping, and a channel with a destination that has it."""
+    assert files.mappings is not None
+    (files.mappings / "registry.yaml").write_text(REGISTRY.format(more=more))
+    text = CHANNEL.format(name="a", port=0) + SECOND.format(name="registry", mapping="registry")
+    (files.channels / "a.yaml").write_text(text)
+
+
+def test_a_destination_without_a_mapping_of_its_own_has_the_channel_s(files: Files) -> None:
+    """Neither one that names the same: nothing is compiled for it, nothing is planned twice."""
+    text = CHANNEL.format(name="a", port=0) + SECOND.format(name="second", mapping="adt")
+    (files.channels / "a.yaml").write_text(text)
+    assert configure(files).own_mappings == {}
+
+
+def test_a_mapping_has_files_of_its_own(files: Files) -> None:
+    """Those below its folder come first; a folder of no mapping is named, as is an ending that is not read."""
+    with_registry(files)
+    assert files.mappings is not None
+    before = configure(files)
+    assert before.own_mappings["a", "registry"].hash != before.mappings["a"].hash
+    own = files.mappings / "registry" / "resources"
+    own.mkdir(parents=True)
+    (own / "patient.yaml").write_text(PATIENT.format(rule="PID-16 | concept(marital-status)"))
+    after = configure(files)
+    assert after.mappings["a"].hash == before.mappings["a"].hash
+    assert after.own_mappings["a", "registry"].hash != before.own_mappings["a", "registry"].hash
+    (own / "encounter.yml").write_text("resource: Encounter\n")
+    own.parent.rename(files.mappings / "regsitry")
+    assert [(problem.found, problem.expected) for problem in examine(files).problems] == [
+        ("the folder 'regsitry', which is of no mapping", "did you mean 'registry'?")
+    ] * 2
+    (files.mappings / "regsitry").rename(own.parent)
+    (problem,) = examine(files).problems
+    assert (problem.found, problem.expected) == ("the extension '.yml'", "name it .yaml")
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "told"),
+    [
+        pytest.param(
+            "identity:\n  from: [PID-3, PID-2]\n",
+            (5, "identity.from"),
+            "['PID-3', 'PID-2'] as identity.from; write ['PID-3'], as adt.yaml:29: whose a number is must be the same",
+            id="fields of numbers",
+        ),
+        pytest.param(
+            "placeholder_people:\n  names: [DOE]\n",
+            (5, "placeholder_people.names"),
+            "['DOE'] as placeholder_people.names; write ['UNKNOWN', 'UNK', 'DOE'], as adt.yaml:",
+            id="people",
+        ),
+        pytest.param(
+            "events:\n  A40: {rule: merge, do: update patient}\n",
+            (5, "events.A40.do"),
+            "'update patient' for A40; write merge patient, as adt.yaml:",
+            id="a merge",
+        ),
+        pytest.param(
+            "events:\n  A17: {rule: swap, do: update patient}\n",
+            (5, "events.A17"),
+            "the first PID of A17; write each: PID, as adt.yaml:",
+            id="patients of a message",
+        ),
+    ],
+)
+def test_the_mappings_of_a_channel_say_the_same_of_who_somebody_is(
+    files: Files, more: str, place: tuple[int, str], told: str
+) -> None:
+    """Where a destination's says otherwise, the check names the line of it, and that of the channel's mapping."""
+    with_registry(files, more)
+    (problem,) = examine(files).problems
+    assert Path(problem.file).name == "registry.yaml"
+    assert (problem.line, problem.path) == place
+    assert f"{problem.found}; {problem.expected}".startswith(told)
+    assert problem.expected.endswith("must be the same at every destination of channel a")
+
+
+def test_what_a_destination_s_mapping_leaves_out_is_no_other_identity(files: Files) -> None:
+    """Events that it skips, what it sends, a list in another order: only who somebody is has to be the same."""
+    skipped = "events:\n  A40: {skip: no-merges-here}\n  A01: {rule: admit, do: upsert patient}\n"
+    with_registry(files, f"identity:\n  not_identity: [MA, MC, SS, DL, PPN, AN, VN, SN]\n{skipped}")
+    assert "Encounter" not in configure(files).own_mappings["a", "registry"].sends
+
+
+def test_a_shipped_mapping_that_says_otherwise_is_named_in_the_channel_file(files: Files) -> None:
+    """Nobody can change that one: the destination's line is the place, also of one for no message of the channel."""
+    assert files.mappings is not None
+    (files.mappings / "adt.yaml").write_text("mapping: adt\nextends: shipped/adt\nevents:\n  ORU^R01: {skip: later}\n")
+    (files.channels / "a.yaml").write_text(CHANNEL.format(name="a", port=0) + SECOND.format(name="lab", mapping="oru"))
+    assert examine(files).problems == ()
+    with (files.mappings / "adt.yaml").open("a") as file:
+        file.write("identity: {untyped: PI}\n")
+    (problem,) = examine(files).problems
+    assert (Path(problem.file).name, problem.line, problem.path) == ("a.yaml", 7, "destinations.1.mapping")
+    assert problem.found == "'oru', with 'MR' as identity.untyped (line 12 of the shipped oru.yaml)"
+    assert problem.expected.startswith("write 'PI', as adt.yaml:5: whose a number is")
+    (files.mappings / "adt.yaml").write_text("mapping: adt\nextends: shipped/adt\nidentity: {untyped: PI}\n")
+    (problem,) = examine(files).problems
+    assert (Path(problem.file).name, problem.line, problem.path) == ("a.yaml", 7, "destinations.1.mapping")
+    assert problem.found == "the mapping 'oru', which is for none of the messages of 'adt'"
+    assert problem.expected == "name one for ADT, or leave it out"
+
+
+def test_a_number_under_another_system_at_one_destination(files: Files) -> None:
+    """The Patient's file of a destination's mapping is held to the systems of the channel, too."""
+    with_registry(files)
+    assert files.mappings is not None
+    own = files.mappings / "registry" / "resources"
+    own.mkdir(parents=True)
+    (own / "patient.yaml").write_text(
+        "resource: Patient\nextends: shipped/patient\nelements:\n"
+        "  identifier: {each: PID-3, system: \"'urn:other'\", value: CX.1 | identifier-value}\n"
+    )
+    (problem,) = examine(files).problems
+    assert (problem.file, problem.line) == (str(own / "patient.yaml"), 4)
+    assert problem.found.startswith("'urn:other' as the system of PID-3, which channel a has searched under")
+
+
+def test_channels_name_a_mapping_each_for_one_destination(files: Files) -> None:
+    """What is written by which mapping is the channel's to say; all else of a destination is the same in all files."""
+    with_registry(files)
+    text = CHANNEL.format(name="b", port=1) + SECOND.format(name="registry", mapping="adt")
+    (files.channels / "b.yaml").write_text(text)
+    found = configure(files)
+    assert set(found.own_mappings) == {("a", "registry")}
+    assert found.destinations["registry"].mapping == ""
+    (files.channels / "b.yaml").write_text(text.replace("8/registry", "7/registry"))
+    (problem,) = examine(files).problems
+    assert problem.path == "destinations.1.base_url"
 
 
 INVOICE: Final = (

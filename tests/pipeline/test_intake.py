@@ -55,7 +55,7 @@ class Door:
             update=policies
         )
         mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
-        feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping})
+        feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping}, {})
         journal = desk.journal
         shared = PipelineContext(
             feeds, Handover(), Outcomes(), Pauses(journal), MergeRateLimiter(journal), clock, Timekeeper(journal, clock)

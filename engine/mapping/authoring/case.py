@@ -20,7 +20,7 @@ from engine.config.listener_settings import Listen, Mllp
 from engine.config.model import words
 from engine.config.source import AuthoredFile, parse, read
 from engine.errors import ConfigurationError, MessageError, Problem
-from engine.hl7.events import ADT, types_of
+from engine.hl7.events import ADT
 from engine.hl7.header import read_header
 from engine.hl7.message import parse as parse_message
 from engine.mapping.authoring.outcome import outcome
@@ -118,12 +118,17 @@ def cases_of(folder: Path, edited: Edited = NONE) -> tuple[Case, ...]:
 
 
 def cases_for(cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS) -> list[Case]:
-    """Return a mapping's cases: those on a channel with it, those that name it, and those with a type it accepts."""
-    types = types_of(mapping.documents.events.value.get("events") or ())
+    """Return a mapping's cases: those on a channel with it, those that name it, and those with a type it accepts.
+
+    A case on a channel is one of the channel's mapping, or of a destination's that its file names.
+    """
+    types = mapping.accepted
 
     def is_of(one: Case) -> bool:
         if one.on in channels:
-            return channels[one.on].mapping == mapping.name
+            channel = channels[one.on]
+            named = one.mapping if one.mapping in channel.own_mappings.values() else channel.mapping
+            return named == mapping.name
         return one.mapping == mapping.name or (not one.mapping and one.message_type in types)
 
     return [case for case in cases if is_of(case)]
@@ -173,6 +178,8 @@ def _compiled(case: Case, mapping: MappingSource, channels: Channels, kept: Comp
     sent = sending(mapping, case.resources) if case.resources else mapping
     sent = _saying(sent, "assume", case.assume) if case.assume else sent
     channel = channels[case.on] if case.on else channel_of(case.channel)
+    own = (name for name, named in channel.own_mappings.items() if named == mapping.name)
+    channel = channel.at(next(own, ""))
     return compile_mapping(sent, channel, kept=kept), channel
 
 

@@ -54,8 +54,8 @@ LIST: Final[JsonSchema] = {"enum": ["snapshot", "additive"]}
 
 def editor_line(path: Path) -> str:
     """Return the line by which an editor finds the schema of a file, given its path below a mapping folder."""
-    kind = FOLDERS.get(path.parts[0], "mapping") if len(path.parts) > 1 else "mapping"
-    return f"{EDITOR}{'../' if len(path.parts) > 1 else ''}schema/{kind}.json"
+    kind = FOLDERS.get(path.parent.name, "mapping")
+    return f"{EDITOR}{'../' * (len(path.parts) - 1)}schema/{kind}.json"
 
 
 def schemas() -> dict[str, JsonSchema]:

@@ -19,6 +19,7 @@ NONE: Final[Edited] = {}
 SHIPPED: Final = "shipped/"
 SHIPS: Final = "the shipped mappings"
 KINDS: Final = ("resources", "datatypes", "tables")
+FOLDERS: Final = frozenset({*KINDS, "tests"})
 KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
 # Parts of a file that must be maps, with what a line of them looks like.
 SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
@@ -169,6 +170,7 @@ def mapping_names(folders: Sequence[Path]) -> list[str]:
 def read_documents(folders: Sequence[Path], name: str, problems: Problems, edited: Edited = NONE) -> Documents:
     """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
 
+    A site's files below `NAME/` (`NAME/resources/patient.yaml`) are of that mapping alone, before all others.
     ConfigurationError if there is no event table; other faults go to `problems`.
     """
     events = _find(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
@@ -181,7 +183,8 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
         _unread(folder, problems)
     if events is not None:
         _mend(events, problems)
-    groups = {kind: _group(folders, kind, problems, edited) for kind in KINDS}
+    alone = [folder / name for folder in folders[:-1] if name not in FOLDERS]
+    groups = {kind: _group([*alone, *folders], kind, problems, edited) for kind in KINDS}
     if events is None:
         # Already reported; the other files are checked all the same.
         events = Document(AuthoredFile(f"{name}.yaml", {}, {}), {}, ships=True)
@@ -256,14 +259,18 @@ def _mend(document: Document, problems: Problems) -> None:
 
 def _unread(folder: Path, problems: Problems) -> None:
     """Note unread files of a site's folder: with another ending, or in an unknown folder."""
-    known = {*KINDS, "tests"}
+    names = mapping_names([folder])
     for file in sorted(folder.glob("**/*.y*ml")):
         kind = file.relative_to(folder).parts[:-1]
-        if file.suffix != ".yaml" and (not kind or kind[0] in known):
+        alone = len(kind) == 2 and kind[1] in KINDS
+        if file.suffix != ".yaml" and (not kind or kind[0] in FOLDERS or (alone and kind[0] in names)):
             problems.found.append(Problem(str(file), 1, 1, "", f"the extension {file.suffix!r}", "name it .yaml"))
-        elif kind and kind[0] not in known and get_close_matches(kind[0], known, n=1):
+        elif alone and kind[0] not in names and get_close_matches(kind[0], names, n=1):
+            found = f"the folder {kind[0]!r}, which is of no mapping"
+            problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], names)))
+        elif kind and kind[0] not in {*FOLDERS, *names} and get_close_matches(kind[0], FOLDERS, n=1):
             found = f"the folder {kind[0]!r}"
-            problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], known)))
+            problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], FOLDERS)))
 
 
 def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
@@ -271,7 +278,8 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
     if not found:
         return None
     document = _read(found[0], key, problems, edited)
-    base = _read(found[-1], key, problems, edited) if len(found) > 1 else None
+    shipped = folders[-1] / path
+    base = _read(shipped, key, problems, edited) if len(found) > 1 and found[-1] == shipped else None
     base = replace(base, ships=True) if base is not None else None
     if document is None:
         return base
@@ -291,7 +299,12 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
             document.value[key] = base.value[key]
         return replace(document, ships=len(folders) > 1 and found[0] == folders[-1] / path)
     below = document.value["extends"] if isinstance(document.value["extends"], str) else ""
-    if below not in own or base is None:
+    another = folders[-1] / f"{below.removeprefix(SHIPPED)}.yaml"
+    if key == "mapping" and base is None and below == f"{SHIPPED}{another.stem}" and another.is_file():
+        # A second mapping beside the one that ships: it has a name of its own.
+        read = _read(another, key, problems, edited)
+        base = replace(read, ships=True, value={**read.value, key: document.value[key]}) if read is not None else None
+    elif below not in own or base is None:
         problems.add(document, ("extends",), *_astray(document.value[key], below, path, folders))
     if base is None:
         return None

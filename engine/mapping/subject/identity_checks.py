@@ -5,9 +5,12 @@ another one, a constant of its own: the next message is held, or creates a secon
 
 A patient is searched by the numbers of `identity.from` as sent. No search finds a number that is written in another
 form (`CX.1 | strip-start(0)`): the next message is held, or creates a second chart.
+
+The mappings of a channel's destinations must identify patients as the channel's own does.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from engine.config.model import folded
@@ -30,7 +33,7 @@ from engine.mapping.language.expression import (
     parse_expression,
 )
 from engine.mapping.language.identifier import MERGED, IdentityRules
-from engine.mapping.subject.events import make_event_table
+from engine.mapping.subject.events import ALONE, EventAction, make_event_table
 
 IDENTIFIER: Final = "identifier"
 VALUE: Final = "value"
@@ -145,6 +148,60 @@ def changed_systems(documents: Documents, setting: Setting, channel: str) -> Ite
             found = f"{wrong!r} as the system of {entry.source}, which channel {channel} has searched under {under}"
             expected = f"write CX | {AS_SEARCHED}, and name the system in the channel's authorities"
             yield entry.document.problem((*entry.path, SYSTEM), found, expected)
+
+
+# The parts of an event file that decide who somebody is.
+DECIDING: Final = ("identity", "placeholder_people")
+WRITES_NOTHING: Final = frozenset({EventAction.SKIP, EventAction.UNHANDLED, EventAction.REFUSE})
+
+
+def other_identity(judging: Document, writing: Document, channel: str) -> Iterator[tuple[Place, str, str]]:
+    """Yield where an event file identifies patients otherwise than the one by which a channel's messages are judged.
+
+    Lanes, merges and the answer to the sender are those of `judging`. What `writing` leaves out is not written at all,
+    and differs in nothing. Each as the place in `writing`, what was found, what would do.
+    """
+    why = f"whose a number is must be the same at every destination of channel {channel}"
+    for part in DECIDING:
+        mine, theirs = (document.value.get(part) or {} for document in (writing, judging))
+        for key in dict.fromkeys((*theirs, *mine)) if isinstance(mine, dict) and isinstance(theirs, dict) else ():
+            if _compared(key, mine.get(key)) != _compared(key, theirs.get(key)):
+                found = f"{_shown(mine.get(key))} as {part}.{key}"
+                yield (part, key), found, f"write {_shown(theirs.get(key))}, as {_at(judging, (part, key))}: {why}"
+    tables = [make_event_table(document, Problems()) for document in (writing, judging)]
+    for event in tables[0].rules.keys() & tables[1].rules.keys():
+        mine, theirs = (table.rules[event] for table in tables)
+        if {mine.action, theirs.action} & WRITES_NOTHING:
+            continue
+        path: Place = ("events", event, "do")
+        if _decides(mine.action) != _decides(theirs.action):
+            found = f"{mine.action.value!r} for {event}"
+            yield path, found, f"write {theirs.action.value}, as {_at(judging, path)}, or skip the event: {why}"
+        elif mine.each != theirs.each:
+            found = f"{'every' if mine.each else 'the first'} PID of {event}"
+            expected = f"{'write' if theirs.each else 'leave out'} each: PID, as {_at(judging, path)}: {why}"
+            yield ("events", event), found, expected
+
+
+def _compared(key: Key, value: Any) -> Any:
+    """Return a value to be compared: a list as a set unless its order matters; empty and absent are the same."""
+    if isinstance(value, dict) or not value:
+        return value or None
+    return listed(value) if key in {"from", "prefer"} else set(listed(value))
+
+
+def _decides(action: EventAction) -> EventAction | None:
+    """Return an action on somebody's numbers; None for those that only say whose data these are."""
+    return action if action in ALONE or action is EventAction.DELETE else None
+
+
+def _at(document: Document, path: Place) -> str:
+    file, line = document.place(path)
+    return f"{PurePath(file).name}:{line}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value in (None, "", [], {}) else repr(value)
 
 
 def _named(setting: Setting) -> set[str]:

@@ -28,7 +28,8 @@ class ChannelView(Answer, facts=True):
 
     `closed`: it should listen, but does not. `filtered`: accepted and sent nowhere, `rules`: how often a filter of each
     name held. `strayed`: how often senders strayed from MLLP, by kind (`bare-end`, `unframed`). `lacks`: what the
-    servers of its destinations were found not to do, by destination.
+    servers of its destinations were found not to do, by destination. `own_mappings`: destinations with another mapping
+    than `mapping`, and its name.
     """
 
     channel: str
@@ -49,6 +50,7 @@ class ChannelView(Answer, facts=True):
     last_received_at: Time | None
     merges_held: MergesHeld | None
     mapping: str
+    own_mappings: dict[str, str]
     contact: str
     destinations: tuple[str, ...]
     lacks: dict[str, tuple[str, ...]]
@@ -232,6 +234,7 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         last_received_at=time_of(counters.last_at),
         merges_held=MergesHeld.of(held) if held else None,
         mapping=channel.mapping,
+        own_mappings=channel.own_mappings,
         contact=channel.contact,
         destinations=tuple(destination.name for destination in channel.destinations),
         lacks={

@@ -13,10 +13,12 @@ from typing import Any
 
 from pydantic import Field
 
+from engine.config.channel import Channel
 from engine.errors import AdtEngineError, UsageError
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import EntryView
 from engine.mapping.files.overlay import FIELD
+from engine.mapping.files.reference import nearest
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import EntryNumber, Word
 from engine.ops.operations.operation import Operation
@@ -41,6 +43,7 @@ class ExplainMessage(Operation[Explained]):
     entry: EntryNumber
     element: Word = Field("", description="Only this element, such as Patient.birthDate.")
     field: Word = Field("", description="Only what this field went into, such as PID-7.")
+    destination: Word = Field("", description="By this destination's mapping, where that is not the channel's.")
 
     async def run(self, engine: Engine, _actor: Actor) -> Explained:
         """Return the explanation; UsageError where the entry's channel is gone."""
@@ -52,27 +55,34 @@ class ExplainMessage(Operation[Explained]):
             raise UsageError(
                 f"entry {self.entry} came on the channel {view.row.channel}, which is no longer configured"
             )
-        return Explained.model_validate(
-            {"entry": self.entry, **await _worked(engine, "explain", view.row.channel, parts)}
-        )
+        channel = engine.feeds[view.row.channel].channel
+        names = [one.name for one in channel.destinations]
+        if self.destination and self.destination not in names:
+            raise UsageError(
+                f"the channel {channel.channel} has no destination {self.destination!r}; "
+                f"{nearest(self.destination, names)}"
+            )
+        made = await _worked(engine, "explain", channel.at(self.destination), parts)
+        named = {"destination": self.destination, "mapping_name": channel.mapping_at(self.destination)}
+        return Explained.model_validate({"entry": self.entry, **named, "own_mappings": channel.own_mappings, **made})
 
 
 async def prepare(engine: Engine, channel: str) -> None:
-    """Have the process started and a channel's mapping compiled, as an explanation is likely to be asked for next.
+    """Have the process started and a channel's own mapping compiled, as an explanation is likely to be asked for next.
 
     What goes wrong is left for that to say.
     """
     if engine.worker.pid is None and channel in engine.feeds:
         with contextlib.suppress(AdtEngineError):
-            await _worked(engine, "prepare", channel, {})
+            await _worked(engine, "prepare", engine.feeds[channel].channel, {})
 
 
-async def _worked(engine: Engine, do: str, channel: str, parts: Mapping[str, str]) -> Any:
+async def _worked(engine: Engine, do: str, channel: Channel, parts: Mapping[str, str]) -> Any:
     from engine.ops.operations.playground import TRY_SECONDS, worked  # noqa: PLC0415 - rare, and slow to import
     from engine.ops.playground.site import asked_of  # noqa: PLC0415 - as above
 
-    asked = asked_of(engine.files.mappings, engine.feeds[channel].channel, {})
-    where = {"channels": str(engine.files.channels.resolve()), "name": channel}
+    asked = asked_of(engine.files.mappings, channel, {})
+    where = {"channels": str(engine.files.channels.resolve()), "name": channel.channel}
     return await worked(engine, {"do": do, **asked, **where, **parts}, TRY_SECONDS)
 
 

@@ -12,12 +12,13 @@ from engine.config.settings import shipped
 from engine.config.source import parse
 from engine.errors import ConfigurationError, Problem, UsageError
 from engine.mapping.authoring.case import CHANNEL_KEYS
-from engine.mapping.files.document import KINDS, SHIPPED, Edited
+from engine.mapping.files.document import FOLDERS, KINDS, SHIPPED, Edited
 
 TESTS: Final = "tests"
 # Where the files of a site would stand that has none yet.
 NO_SITE: Final = Path("mappings-of-the-site")
-NAME: Final = re.compile(r"(?:(?:resources|datatypes|tables|tests)/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\.yaml")
+_PART: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}"
+NAME: Final = re.compile(rf"(?:tests/|(?:{_PART}/)?(?:resources|datatypes|tables)/)?{_PART}\.yaml")
 MOST_FILES: Final = 40
 # What of a channel says how a message is read and mapped; nothing of its destinations leaves the engine.
 OF_CHANNEL: Final = CHANNEL_KEYS | {"charset", "undecodable", "limits", "version", "filters"}
@@ -61,9 +62,13 @@ class MappingSite:
     def files(self) -> Iterator[Path]:
         """Yield every file: the site's, then the shipped ones."""
         for folder in dict.fromkeys(self.folders):
-            yield from sorted(folder.glob("*.yaml"))
+            named = sorted(folder.glob("*.yaml"))
+            yield from named
             for kind in (*KINDS, TESTS):
                 yield from sorted((folder / kind).glob("*.yaml"))
+            for name in (file.stem for file in named if file.stem not in FOLDERS):
+                for kind in KINDS:
+                    yield from sorted((folder / name / kind).glob("*.yaml"))
 
     def marks(self) -> tuple[tuple[str, int, int], ...]:
         """Return a mark of what the files are now: another one once any of them is written."""

@@ -6,6 +6,8 @@ operator wrote. What is added to an entry stays out of them until it is declared
 
 from typing import Annotated
 
+from pydantic import Field
+
 from engine.journal.entry import State
 from engine.ops.views.answer import Answer, AnyJson, Body, Count, EntrySeq, Headers, Time, known_as
 from engine.ops.views.segments import Named, SegmentView
@@ -337,10 +339,15 @@ class Unread(Answer):
 class Explained(Answer):
     """Why an entry is mapped as it is; `error` where it cannot be mapped, `error` alone where it cannot be read.
 
-    `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded.
+    `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded; `mapping_name` is its
+    name. `destination`: whose mapping it is, empty for the channel's. `own_mappings`: the channel's destinations that
+    have another than the channel, with its name.
     """
 
     entry: Count
+    destination: str = ""
+    mapping_name: str = ""
+    own_mappings: dict[str, str] = Field(default_factory=dict)
     event: str = ""
     control_id: str = ""
     action: str = ""

@@ -105,7 +105,7 @@ async def ask(operations: EntryOperations, seq: int, destination: str = "", name
     """
     view = await operations.entry(seq)
     held = _held(view, destination)
-    plan = _plan(operations, view)
+    plan = _plan(operations, view, held.destination)
     memory = DestinationMemory(held.destination, operations.journal)
     async with operations.room:
         server = operations.dispatch(held.destination).destination
@@ -151,9 +151,9 @@ def _held(view: EntryView, destination: str) -> DeliveryView:
     return found[0]
 
 
-def _plan(operations: EntryOperations, view: EntryView) -> Plan:
+def _plan(operations: EntryOperations, view: EntryView, destination: str) -> Plan:
     feed = operations.live(view.row.channel)
     try:
-        return feed.mapping.plan(read_message(view.raw, feed.channel, view.row.event))
+        return feed.mapping_at(destination).plan(read_message(view.raw, feed.channel, view.row.event))
     except (MappingError, MessageError) as error:
         raise ForbiddenMoveError(f"entry {view.row.seq} cannot be mapped any more: see `mappings explain`") from error

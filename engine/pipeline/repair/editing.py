@@ -16,6 +16,7 @@ from engine.journal.claim.claiming import by_release
 from engine.journal.entry import UNFINISHED, NewEntry, State
 from engine.journal.read.views import EntryView
 from engine.journal.write.entry_lookup import overtaken_at
+from engine.mapping.compile import Mapping as CompiledMapping
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
@@ -86,7 +87,7 @@ def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ..
 
 
 async def _at(operations: EntryOperations, feed: Feed, name: str, message: Message, decided: tuple[str, ...]) -> DryRun:
-    plan = _plan(feed, message)
+    plan = _plan(feed.mapping_at(name), message)
     if isinstance(plan, Verdict):
         return DryRun(plan)
     memory = DestinationMemory(name, operations.journal)
@@ -96,9 +97,9 @@ async def _at(operations: EntryOperations, feed: Feed, name: str, message: Messa
         )
 
 
-def _plan(feed: Feed, message: Message) -> Plan | Verdict:
+def _plan(mapping: CompiledMapping, message: Message) -> Plan | Verdict:
     try:
-        return feed.mapping.plan(message)
+        return mapping.plan(message)
     except MappingError as error:
         return held(error.reason)
 

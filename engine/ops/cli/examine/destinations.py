@@ -169,13 +169,18 @@ def refusal_of(settings: Settings, error: DestinationError) -> tuple[str, str]:
 
 
 def _looks_up(settings: Settings, configuration: Configuration) -> bool:
-    return any(channel.lookup_on and settings in channel.destinations for channel in configuration.channels.values())
+    return any(
+        channel.lookup_on and settings.name in {one.name for one in channel.destinations}
+        for channel in configuration.channels.values()
+    )
 
 
 def _lacking(destination: FhirDestination, configuration: Configuration) -> tuple[str, ...]:
     """Return the types that are sent to a destination and that it does not list; none where it lists nothing."""
-    channels = [name for name, one in configuration.channels.items() if destination.settings in one.destinations]
-    sent = {type_ for name in channels for type_ in configuration.mappings[name].sends}
+    at = destination.settings.name
+    channels = [name for name, one in configuration.channels.items() if at in {each.name for each in one.destinations}]
+    mappings = [configuration.own_mappings.get((name, at)) or configuration.mappings[name] for name in channels]
+    sent = {type_ for mapping in mappings for type_ in mapping.sends}
     return tuple(sorted(type_ for type_ in sent - LEFT_OUT if not destination.keeps(type_)))
 
 

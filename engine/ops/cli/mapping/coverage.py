@@ -9,7 +9,14 @@ from engine.fhir.json import JsonObject
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import read
 from engine.mapping.files.overlay import FIELD
-from engine.ops.cli.mapping.mappings import MappingOf, channel_file, channel_in, folders_of
+from engine.ops.cli.mapping.mappings import (
+    AtDestination,
+    MappingOf,
+    channel_file,
+    channel_in,
+    chosen_mapping,
+    folders_of,
+)
 from engine.ops.cli.mapping.page import Html, ReportSection, write_page
 from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
@@ -42,6 +49,7 @@ def coverage(
     files: Files = None,
     data: Journal = None,
     channel: On = None,
+    destination: AtDestination = "",
     limit: Limit = 1000,
     mappings: Mappings = None,
     name: MappingOf = "",
@@ -57,8 +65,8 @@ def coverage(
 
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
-    on = channel_in(channel)
-    found = Coverage(read(folders_of(mappings), name or on.mapping), on, channel_file(channel))
+    named, on = chosen_mapping(channel_in(channel), channel, name, destination)
+    found = Coverage(read(folders_of(mappings), named), on, channel_file(channel))
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = each_message(
         MessageSelection(files, data, chosen, limit), on, lambda _name, message: found.add(message)

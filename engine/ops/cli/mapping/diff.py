@@ -14,7 +14,7 @@ from engine.fhir.json import Json, JsonObject
 from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, DifferenceGroup, DifferenceGrouping, DifferenceKind
 from engine.mapping.compile import compile_mapping, read
-from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
+from engine.ops.cli.mapping.mappings import AtDestination, MappingOf, channel_in, chosen_mapping, folders_of
 from engine.ops.cli.mapping.page import Html, ReportSection, write_page
 from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
@@ -43,6 +43,7 @@ def diff(
     files: Files = None,
     data: Journal = None,
     channel: On = None,
+    destination: AtDestination = "",
     limit: Limit = 1000,
     name: MappingOf = "",
     values: Values = False,
@@ -61,7 +62,7 @@ def diff(
 
     Example: adt-engine mappings diff shipped my-mappings --data /var/lib/adt-engine --event A08
     """
-    on = channel_in(channel)
+    named, on = chosen_mapping(channel_in(channel), channel, name, destination)
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = None
     if server:
@@ -73,7 +74,7 @@ def diff(
     else:
         if not old or not new:
             raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
-        compared = Comparison(*(compile_mapping(read(_folders(one), name or on.mapping), on) for one in (old, new)))
+        compared = Comparison(*(compile_mapping(read(_folders(one), named), on) for one in (old, new)))
         unreadable = each_message(MessageSelection(files, data, chosen, limit), on, compared.add)
         found = compared.found
     shown = values or (data is None and not server)

@@ -17,7 +17,16 @@ from engine.mapping.authoring.explain import watch
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.reference import nearest
-from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
+from engine.ops.cli.mapping.mappings import (
+    AtDestination,
+    MappingOf,
+    OfChannel,
+    channel_file,
+    channel_in,
+    chosen_mapping,
+    folders_of,
+    messages_in,
+)
 from engine.ops.operations.explaining import ExplainMessage, check_parts
 from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.views.entry import Condition, Element, Explained, ReadBeside
@@ -37,6 +46,7 @@ def explain_(
         str, typer.Option(help="Only what rules of this mapping file made, such as encounter.yaml.", metavar="FILE")
     ] = "",
     channel: OfChannel = None,
+    destination: AtDestination = "",
     mappings: Mappings = None,
     name: MappingOf = "",
     as_json: AsJson = False,
@@ -49,8 +59,8 @@ def explain_(
     Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
     """
     check_parts(element, field)
-    on = channel_in(channel)
-    source = read(folders_of(mappings), name or on.mapping)
+    named, on = chosen_mapping(channel_in(channel), channel, name, destination)
+    source = read(folders_of(mappings), named)
     chosen = ExplanationFilter(_segment(segment), _rule_file(rule_file, source))
     watched = partial(watch, source, on, channel_file(channel))
     made = [chosen.of(explained(watched, on, raw, element, field)) for raw in messages_in(file)]
@@ -153,6 +163,11 @@ def _lines(found: Explained, element: str, field: str, chosen: ExplanationFilter
         yield f"message: {found.error}"
         return
     yield f"{found.event} {found.control_id}: {found.action} ({rule.name})  {rule.file}:{rule.line}"
+    if found.destination or found.own_mappings:
+        whose = f"the destination {found.destination}" if found.destination else "the channel"
+        others = (f"{name} has {own}" for name, own in found.own_mappings.items() if name != found.destination)
+        hint = "; ".join((f"by the mapping {found.mapping_name} of {whose}", *others))
+        yield f"  {hint}"
     if sent := found.sent_by:
         yield f"  sent to {', '.join(sent.send_to)} only ({sent.name})  {sent.file}:{sent.line}"
     if found.error:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.authoring.schema import schemas
 from engine.mapping.compile import load
+from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
 from engine.terminal.options import AsJson, MappingName, Mappings
 from engine.terminal.schemas import SchemaFolder, show_schemas
@@ -25,6 +26,10 @@ from engine.terminal.table import print_json
 OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
 Cost = Annotated[bool, typer.Option("--cost", help="Show the worst case of each event and resource file.")]
 MappingOf = Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")]
+AtDestination = Annotated[
+    str,
+    typer.Option("--destination", metavar="NAME", help="By the mapping of this destination of the channel."),
+]
 MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 AROUND: Final = b"\x0b\x1c\r\n"
 # Segments of a batch and of a file of batches, which belong to no message.
@@ -100,6 +105,29 @@ def _bare(message: bytes) -> bytes:
 def channel_in(file: Path | None) -> Channel:
     """Return the channel of a file, or one that allows everything."""
     return validate(read(file), Channel) if file else channel_of({})
+
+
+class ChosenMapping(NamedTuple):
+    """A mapping by its name, and the channel as it is compiled for: `channel` has it as its mapping."""
+
+    name: str
+    channel: Channel
+
+
+def chosen_mapping(channel: Channel, file: Path | None, name: str, destination: str) -> ChosenMapping:
+    """Return the mapping that options choose: by its name, of a channel's destination, else the channel's own.
+
+    UsageError where they do not go together, or the channel has no such destination.
+    """
+    if not destination:
+        return ChosenMapping(name or channel.mapping, channel)
+    if file is None or name:
+        raise UsageError("--destination needs --channel with the file that names it, and no --name")
+    names = [one.name for one in channel.destinations]
+    if destination not in names:
+        raise UsageError(f"{file} has no destination {destination!r}; {nearest(destination, names)}")
+    on = channel.at(destination)
+    return ChosenMapping(on.mapping, on)
 
 
 def channel_file(file: Path | None) -> AuthoredFile | None:

@@ -20,7 +20,17 @@ from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of,
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load, read
-from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
+from engine.mapping.files.reference import nearest
+from engine.ops.cli.mapping.mappings import (
+    AtDestination,
+    MappingOf,
+    OfChannel,
+    channel_file,
+    channel_in,
+    chosen_mapping,
+    folders_of,
+    messages_in,
+)
 from engine.ops.views.plans import failed_cases, invalid, line_of, words_of
 from engine.pipeline.inbound.judgement import Judgement, judge, read_message
 from engine.terminal.options import CHANNELS, AsJson, Channels, MappingName, Mappings
@@ -35,6 +45,7 @@ ABSENT: Final = "\N{EM DASH}"
 def try_(
     files: Annotated[list[Path], typer.Argument(help="Files of HL7 messages.", metavar="FILE...")],
     channel: OfChannel = None,
+    destination: AtDestination = "",
     mappings: Mappings = None,
     name: MappingOf = "",
     as_json: AsJson = False,
@@ -46,9 +57,11 @@ def try_(
 
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
-    on = channel_in(channel)
-    mapping = compile_mapping(read(folders_of(mappings), name or on.mapping), on, file=channel_file(channel))
-    made = [_made(mapping, on, file, raw) for file in files for raw in messages_in(file)]
+    on, folders, authored = channel_in(channel), folders_of(mappings), channel_file(channel)
+    named, written = chosen_mapping(on, channel, name, destination)
+    mapping = compile_mapping(read(folders, named), written, file=authored)
+    judging = mapping if written is on else compile_mapping(read(folders, on.mapping), on, file=authored)
+    made = [_made(judging, mapping, on, file, raw, destination) for file in files for raw in messages_in(file)]
     if as_json:
         print_json(made)
     else:
@@ -62,6 +75,9 @@ def try_cases(
     mappings: Mappings = None,
     name: MappingName = "adt",
     channels: Channels = CHANNELS,
+    destination: Annotated[
+        str, typer.Option(metavar="NAME", help="Of the mapping of this destination in the channel files.")
+    ] = "",
     update: Annotated[
         bool, typer.Option("--update", help="Update the expectations in the files with what was found.")
     ] = False,
@@ -78,7 +94,7 @@ def try_cases(
     Example: adt-engine mappings test --mappings mappings
     """
     folders = folders_of(mappings)
-    mapping = load(folders, name)
+    mapping = load(folders, _mapping_at(channels, destination) if destination else name)
     cases = read_cases(files) if files else cases_of(folders[0])
     others = _beside(cases, folders) if not files else []
     if not cases and not others:
@@ -103,6 +119,18 @@ def try_cases(
         raise typer.Exit(1)
 
 
+def _mapping_at(channels: Path, destination: str) -> str:
+    """Return the mapping of a destination; UsageError where no channel has it, or channels have several for it."""
+    places = [(one, at.name) for one in load_channels(channels) for at in one.destinations]
+    if destination not in {name for _, name in places}:
+        expected = nearest(destination, {name for _, name in places})
+        raise UsageError(f"no channel in {channels} has a destination {destination!r}; {expected}")
+    named = sorted({channel.mapping_at(name) for channel, name in places if name == destination})
+    if len(named) > 1:
+        raise UsageError(f"{destination} has the mappings {', '.join(named)}; give one with --name")
+    return named[0]
+
+
 def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
     """Return the shipped cases, but those that a site's own ones take the place of."""
     others = [folder for folder in dict.fromkeys(folders[1:]) if folder != folders[0]]
@@ -119,10 +147,15 @@ def _failure(result: CaseResult) -> dict[str, object]:
     return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.differences)}
 
 
-def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> Made:
-    """Return how a channel would answer a message, and what is made of it where it can be read."""
+def _made(
+    judging: CompiledMapping, mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes, at: str = ""
+) -> Made:
+    """Return how a channel would answer a message, and what is made of it where it can be read.
+
+    `judging`: the channel's mapping, by which it is answered; `mapping`: the one by which it is written.
+    """
     header = read_header(raw, event_from_evn=channel.event_from_evn, charset=channel.charset)
-    judged = judge(raw, header, channel, mapping) if header else Judgement(State.REJECTED, "no-header")
+    judged = judge(raw, header, channel, judging) if header else Judgement(State.REJECTED, "no-header")
     answered = {
         "state": str(judged.state),
         "ack": str(code_for(judged.findings)) if header and not judged.silent else "",
@@ -136,7 +169,7 @@ def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) ->
         return {**named, "rule": "", "action": "refuse", "error": str(error)}
     made = outcome(mapping, message)
     faults = {"invalid": found} if (found := invalid(made)) else {}
-    stu3 = [destination.name for destination in channel.destinations if destination.fhir == STU3]
+    stu3 = [one.name for one in channel.destinations if one.fhir == STU3 and at in {"", one.name}]
     return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults, "stu3": stu3}
 
 

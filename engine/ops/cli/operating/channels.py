@@ -250,6 +250,7 @@ def _row(channel: Channel) -> dict[str, object]:
         "tls": mllp is not None and mllp.tls is not None,
         "mode": str(channel.mode),
         "mapping": channel.mapping,
+        "own_mappings": channel.own_mappings,
         "allow_merge": channel.allow_merge,
         "destinations": [destination.name for destination in channel.destinations],
         "filters": [one.rule for one in channel.filters],
@@ -258,7 +259,9 @@ def _row(channel: Channel) -> dict[str, object]:
 
 
 def _written(channel: Channel) -> tuple[object, ...]:
-    row, places = _row(channel), ", ".join(destination.name for destination in channel.destinations)
+    row, own = _row(channel), channel.own_mappings
+    names = (destination.name for destination in channel.destinations)
+    places = ", ".join(f"{name} (mapping {own[name]})" if name in own else name for name in names)
     merges = "allowed" if channel.allow_merge else "refused"
     return channel.channel, row["listens_on"], row["mode"], channel.mapping, merges, places
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
@@ -122,7 +123,7 @@ async def _explain(call: WebCall) -> Response:
     seq, page = call.entry(), max(call.number("page") or 1, 1)
     kept = call.context.searches.find(call.owner, call.asked("filter")) or {}
     wanted = str(kept.get("words", ""))
-    made = await call.perform(ExplainMessage, entry=seq)
+    made = await call.perform(ExplainMessage, entry=seq, destination=call.asked("destination"))
     found = [element for element in made.elements if _says(element, wanted)]
     pages = max(-(-len(found) // PAGE), 1)
     begin = (min(page, pages) - 1) * PAGE
@@ -141,8 +142,10 @@ def _says(one: Element, wanted: str) -> bool:
 async def _filter(call: WebCall) -> Response:
     """Keep what the elements are filtered by, and go to those that have it."""
     seq, words = call.entry(), call.form.get("words", "").strip()[:MOST_LETTERS]
-    kept = f"?filter={call.context.searches.keep(call.owner, {'words': words})}" if words else ""
-    return go(f"/messages/{seq}/explain{kept}")
+    asked = {"destination": call.form.get("destination", "")}
+    asked |= {"filter": call.context.searches.keep(call.owner, {"words": words})} if words else {}
+    query = urlencode({name: value for name, value in asked.items() if value})
+    return go(f"/messages/{seq}/explain" + (f"?{query}" if query else ""))
 
 
 def first_of(segments: Sequence[SegmentView], most: int = MOST_VALUES) -> Sequence[SegmentView]:

@@ -7,6 +7,7 @@ parts of the page are exchanged by themselves.
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
@@ -242,7 +243,7 @@ async def _result(call: WebCall, draft: Draft, result: str, **values: Any) -> Re
 async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
     files = [one.path for one in await call.perform(ListMappingFiles)]
     numbers = list(enumerate(draft.text.splitlines(), 1)) if draft.is_shipped else []
-    kind = FOLDERS.get(draft.path.removeprefix(SHIPPED).partition("/")[0], "mapping")
+    kind = FOLDERS.get(Path(draft.path).parent.name, "mapping")
     return {
         "draft": draft, "files": files, "kind": kind, "numbered": numbers,
         "channels": sorted(call.context.engine.feeds),
@@ -258,12 +259,12 @@ def _given(draft: Draft) -> dict[str, object]:
 
 def _beginning(path: str) -> str:
     """Return the first lines of a site's file that extends the shipped one."""
-    folder, _, name = path.rpartition("/")
+    folder, name = Path(path).parent.name, Path(path).name
     stem, kind = name.removesuffix(".yaml"), FOLDERS.get(folder, "mapping")
     if kind not in NAMED:
         return "tests:\n"
     key = KEYS.get(folder, "mapping")
-    return f"{key}: {NAMED[kind](stem)}\nextends: {SHIPPED}{path.removesuffix('.yaml')}\n"
+    return f"{key}: {NAMED[kind](stem)}\nextends: {SHIPPED}{f'{folder}/' if folder else ''}{stem}\n"
 
 
 def _lf(text: str) -> str:
