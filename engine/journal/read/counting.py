@@ -60,6 +60,11 @@ CHANNELS_OF: Final = """
 SELECT e.channel, COUNT(*) AS entries, MAX(e.seq) AS last, MIN(e.received_at) AS first_at
 FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value GROUP BY e.channel ORDER BY e.channel
 """
+# At which destinations entries bear a note.
+NOTED_AT: Final = """
+SELECT d.seq, d.destination FROM json_each(?2) AS one CROSS JOIN delivery AS d ON d.seq = one.value
+WHERE EXISTS (SELECT 1 FROM json_each(d.notes) AS f WHERE f.atom = ?1) ORDER BY d.seq, d.destination
+"""
 # The bytes of entries.
 BODIES: Final = """
 SELECT p.seq, p.raw FROM json_each(?) AS one CROSS JOIN payload AS p ON p.seq = one.value ORDER BY p.seq DESC
@@ -143,10 +148,14 @@ def noted(connection: Connection, code: str, since: datetime | None, until: date
     for note in codes(connection, code):
         seqs = list(islice(walk(connection, [Stream(NOTED, (note,))], before, least), MOST_NOTED))
         cut = len(seqs) == MOST_NOTED
-        for row in by_name(connection, CHANNELS_OF, (json_list(seqs),)).fetchall():
-            yield Noted(
-                note, row["channel"], row["entries"], row["last"], from_micros(row["first_at"]) if cut else None
-            )
+        rows = by_name(connection, CHANNELS_OF, (json_list(seqs),)).fetchall()
+        places: dict[int, tuple[str, ...]] = {}
+        for seq, name in connection.execute(NOTED_AT, (note, json_list([row["last"] for row in rows]))).fetchall():
+            places[seq] = (*places.get(seq, ()), name)
+        for row in rows:
+            back_to = from_micros(row["first_at"]) if cut else None
+            last = row["last"]
+            yield Noted(note, row["channel"], row["entries"], last, back_to, places.get(last, ()))
 
 
 def bodies_noted(

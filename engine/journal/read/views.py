@@ -158,13 +158,17 @@ class JournalStats:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """How many entries of a channel bear a note, and the newest; `back_to` where only the newest were counted."""
+    """How many entries of a channel bear a note, and the newest; `back_to` where only the newest were counted.
+
+    `destinations`: where the newest bears it.
+    """
 
     note: str
     channel: str
     entries: int
     last: int
     back_to: datetime | None
+    destinations: tuple[str, ...] = ()
 
 
 class Count(NamedTuple):

@@ -50,7 +50,7 @@ class ChannelView(Answer, facts=True):
     last_received_at: Time | None
     merges_held: MergesHeld | None
     mapping: str
-    own_mappings: dict[str, str]
+    own_mappings: dict[str, str] = Field(default_factory=dict)
     contact: str
     destinations: tuple[str, ...]
     lacks: dict[str, tuple[str, ...]]

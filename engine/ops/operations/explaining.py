@@ -34,6 +34,16 @@ def check_parts(element: str, field: str) -> None:
         raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
 
 
+def channel_at(channel: Channel, destination: str) -> Channel:
+    """Return a channel with the mapping of a destination, '' for its own; UsageError where it has none of that name."""
+    names = [one.name for one in channel.destinations]
+    if destination and destination not in names:
+        raise UsageError(
+            f"the channel {channel.channel} has no destination {destination!r}; {nearest(destination, names)}"
+        )
+    return channel.at(destination)
+
+
 class ExplainMessage(Operation[Explained]):
     """Explain, by the current mapping files, why an entry's message is mapped as it is."""
 
@@ -56,14 +66,9 @@ class ExplainMessage(Operation[Explained]):
                 f"entry {self.entry} came on the channel {view.row.channel}, which is no longer configured"
             )
         channel = engine.feeds[view.row.channel].channel
-        names = [one.name for one in channel.destinations]
-        if self.destination and self.destination not in names:
-            raise UsageError(
-                f"the channel {channel.channel} has no destination {self.destination!r}; "
-                f"{nearest(self.destination, names)}"
-            )
-        made = await _worked(engine, "explain", channel.at(self.destination), parts)
-        named = {"destination": self.destination, "mapping_name": channel.mapping_at(self.destination)}
+        at = channel_at(channel, self.destination)
+        made = await _worked(engine, "explain", at, parts)
+        named = {"destination": self.destination, "mapping_name": at.mapping}
         return Explained.model_validate({"entry": self.entry, **named, "own_mappings": channel.own_mappings, **made})
 
 

@@ -13,6 +13,7 @@ from engine.config.channel import Channel
 from engine.errors import UsageError, WorkerError
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
+from engine.ops.operations.explaining import channel_at
 from engine.ops.operations.fields import EditedFiles, Verbatim, Word, number
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.playground.site import MappingSite, asked_of, checked_names, digest
@@ -77,14 +78,15 @@ class OnChannel(Request):
     """What is tried: edits of mapping files, as on a channel."""
 
     channel: Word = Field("", description="As on this channel; by default the first one.")
+    destination: Word = Field("", description="By the mapping of this destination of the channel.")
     edited: EditedFiles = Field(default_factory=dict)
 
     def on(self, engine: Engine) -> Channel:
-        """Return the channel; UsageError where there is no such channel."""
+        """Return the channel, with the mapping of the destination; UsageError where there is none of that name."""
         name = self.channel or min(engine.feeds, default="")
         if name not in engine.feeds:
             raise UsageError("there is no such channel: `channels list` names them")
-        return engine.feeds[name].channel
+        return channel_at(engine.feeds[name].channel, self.destination)
 
     async def worked(self, engine: Engine, do: str, answer: type[A], seconds: float, /, **more: object) -> A:
         """Return what the process makes of it; UsageError for what it refuses, WorkerError where it cannot answer."""

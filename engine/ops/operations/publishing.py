@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -129,22 +129,25 @@ async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> li
     seen: set[str] = set()
     lost: dict[str, None] = {}
     for name, feed in sorted(engine.feeds.items()):
-        problems = (await CheckMapping(channel=name, edited=edited).run(engine, actor)).problems
-        if not problems and feed.channel.mapping not in seen:
-            made = await RunCases(channel=name, edited=edited).run(engine, actor)
-            problems = made.problems
-            lost |= dict.fromkeys(one.element for one in made.lost)
-            if made.failed:
+        for destination in ("", *feed.channel.own_mappings):
+            mapping = feed.channel.mapping_at(destination)
+            asked: dict[str, Any] = {"channel": name, "destination": destination, "edited": edited}
+            problems = (await CheckMapping(**asked).run(engine, actor)).problems
+            if not problems and mapping not in seen:
+                made = await RunCases(**asked).run(engine, actor)
+                problems = made.problems
+                lost |= dict.fromkeys(one.element for one in made.lost)
+                if made.failed:
+                    raise UsageError(
+                        f"nothing was changed: {len(made.failed)} cases differ; run the test cases to see them"
+                    )
+            if problems:
+                first = problems[0]
                 raise UsageError(
-                    f"nothing was changed: {len(made.failed)} cases differ; run the test cases to see them"
+                    f"nothing was changed: {first.file}:{first.line}:{first.column} {first.path}: {first.found}; "
+                    f"{first.expected} ({len(problems)} in all)"
                 )
-        if problems:
-            first = problems[0]
-            raise UsageError(
-                f"nothing was changed: {first.file}:{first.line}:{first.column} {first.path}: {first.found}; "
-                f"{first.expected} ({len(problems)} in all)"
-            )
-        seen.add(feed.channel.mapping)
+            seen.add(mapping)
     return list(lost)
 
 

@@ -19,7 +19,10 @@ MOST_BODIES: Final = 500
 
 
 class UnmappedPlace(Answer, facts=True):
-    """Where messages held an unmapped code; `back_to` where only the newest 20,000 of a note were counted."""
+    """Where messages held an unmapped code; `back_to` where only the newest 20,000 of a note were counted.
+
+    `destinations`: those whose mapping had no row for the newest one's.
+    """
 
     note: str
     place: str
@@ -27,6 +30,7 @@ class UnmappedPlace(Answer, facts=True):
     entries: Count
     last: Count
     back_to: Time | None
+    destinations: tuple[str, ...] = ()
 
 
 class UnmappedCodes(Answer, facts=True):

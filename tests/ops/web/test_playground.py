@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from html import unescape
@@ -10,10 +11,10 @@ from html.parser import HTMLParser
 import pytest
 
 from engine.ops.sender.line import send_messages
-from tests.flow.rig import channel_file, running, write
+from tests.flow.rig import channel_file, destination, running, write
 from tests.ops.playground.bench_site import MESSAGE, PATIENT
 from tests.ops.playground.bench_site import site as mapping_site
-from tests.ops.web.conftest import FEED, STATES, Site, start
+from tests.ops.web.conftest import DELIVERED, FEED, STATES, Site, start
 from tests.ops.web.person import Person
 
 EDITED = PATIENT.replace("PID-7", "EVN-2")
@@ -108,6 +109,48 @@ async def test_the_filter_of_the_channel_is_told(site: Site, author: Person) -> 
             assert "The channel's filter" not in unescape(answer.text)
     finally:
         (folder / "filtering.yaml").unlink()
+        await site.act("reload")
+
+
+async def test_a_mapping_of_a_destination_is_chosen(site: Site, author: Person) -> None:
+    """Where a destination has one: here, where each value came from, and named on the page of channels."""
+    assert "By the mapping of" not in author.page
+    folder, (file,) = site.rig.folder / "mappings", (site.rig.folder / "channels").glob("*.yaml")
+    before = file.read_text()
+    both = [destination(site.rig.proxy.url), destination(site.rig.proxy.url, name="index", mapping="index")]
+    write(file, channel_file(site.rig.proxy.url) | {"destinations": both})
+    (folder / "index" / "resources").mkdir(parents=True)
+    (folder / "index.yaml").write_text("mapping: index\nextends: shipped/adt\nresources: [Patient]\n")
+    own = folder / "index" / "resources" / "patient.yaml"
+    own.write_text("resource: Patient\nextends: shipped/patient\nelements:\n  gender:\n")
+    await site.act("reload")
+    try:
+        await author.get("/playground")
+        assert '<option value="index">riverbend-adt: index (index)</option>' in author.page
+        given = {"message": MESSAGE, "channel": "riverbend-adt"}
+        assert '"female"' in unescape((await author.post("/playground/try", given)).text)
+        fields = {**given, "destination": "index"}
+        assert '"female"' not in unescape((await author.post("/playground/try", fields)).text)
+        own.write_text(own.read_text().replace("gender", "birthDate"))
+        answer = unescape((await author.post("/playground/try", fields)).text)
+        assert ('"female"' in answer, '"1984-02-29"' in answer) == (True, False)
+        await author.post("/playground/open", {**fields, "wanted": "index/resources/patient.yaml"})
+        assert Fields(author.page).values["text"] == own.read_text()
+        one = await site.person("operator")
+        page = (await one.get(f"/messages/{DELIVERED}/explain")).text
+        assert "<b>adt</b> of the channel" in page
+        assert f'<a href="/messages/{DELIVERED}/explain?destination=index">index</a> (index)' in page
+        assert '<td data-label="Element" class="mono">Patient.birthDate</td>' in page
+        page = (await one.get(f"/messages/{DELIVERED}/explain?destination=index")).text
+        assert "<b>index</b> of the destination index" in page
+        assert '<td data-label="Element" class="mono">Patient.birthDate</td>' not in page
+        answer = await one.post(f"/messages/{DELIVERED}/explain", {"words": "gender", "destination": "index"})
+        assert answer.headers["location"].startswith(f"/messages/{DELIVERED}/explain?destination=index&filter=")
+        assert "Mapping adt; for index index" in (await one.get("/channels")).text
+    finally:
+        file.write_text(before)
+        (folder / "index.yaml").unlink()
+        shutil.rmtree(folder / "index")
         await site.act("reload")
 
 

@@ -283,6 +283,7 @@ def _destination(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
     yield f"  - name: {_text(answers['destination'])}"
     yield f"    fhir: {answers['fhir']}"
     yield f"    base_url: {_text(answers['base_url'])}"
+    yield "    # What is written here is planned by the channel's mapping, or by one of its own: `mapping: NAME`."
     if criteria:
         yield "    # The service finds a patient whose number is new by demographics."
         yield f"    if_none_exist: {criteria}"

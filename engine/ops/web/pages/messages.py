@@ -25,7 +25,9 @@ SPANS: Final = ("24h", "7d", "30d")
 
 async def _show(call: WebCall) -> Response:
     since = _since(call)
-    return await call.page("codes.html", found=await call.perform(ListUnmapped, since=since), since=since, spans=SPANS)
+    found = await call.perform(ListUnmapped, since=since)
+    own = {name: feed.channel.own_mappings for name, feed in call.context.engine.feeds.items()}
+    return await call.page("codes.html", found=found, since=since, spans=SPANS, own=own)
 
 
 async def _values(call: WebCall) -> Response:

@@ -57,6 +57,7 @@ class Draft:
     edits: Mapping[str, str] = field(default_factory=dict)
     bases: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
+    destination: str = ""
 
     @property
     def is_shipped(self) -> bool:
@@ -191,7 +192,7 @@ async def _draft(call: WebCall) -> Draft:
     edits = {name[len(EDIT) :]: _lf(text) for name, text in form.items() if name.startswith(EDIT)}
     bases = {name[len(BASE) :]: mark for name, mark in form.items() if name.startswith(BASE)}
     message, channel, path, text = (_lf(form.get(name, "")) for name in ("message", "channel", "path", "text"))
-    draft = Draft(message, channel, path, text, edits, bases)
+    draft = Draft(message, channel, path, text, edits, bases, destination=form.get("destination", ""))
     if not draft.path or draft.is_shipped:
         return draft
     there, _ = await _on_disk(call, draft.path)
@@ -247,6 +248,7 @@ async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
     return {
         "draft": draft, "files": files, "kind": kind, "numbered": numbers,
         "channels": sorted(call.context.engine.feeds),
+        "own": {name: feed.channel.own_mappings for name, feed in sorted(call.context.engine.feeds.items())},
         "counts": COMPARED, "others": {path: text for path, text in draft.edits.items() if path != draft.path},
         "kept": {path: mark for path, mark in draft.bases.items() if path == draft.path or path in draft.edits},
         "publishes": call.context.engine.files.publish, "publications": await call.perform(ListPublications),
@@ -254,7 +256,7 @@ async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
 
 
 def _given(draft: Draft) -> dict[str, object]:
-    return {"channel": draft.channel, "edited": dict(draft.edits)}
+    return {"channel": draft.channel, "destination": draft.destination, "edited": dict(draft.edits)}
 
 
 def _beginning(path: str) -> str:

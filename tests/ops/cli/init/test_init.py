@@ -47,6 +47,7 @@ destinations:
   - name: fhir
     fhir: R4
     base_url: https://fhir.example/base
+    # What is written here is planned by the channel's mapping, or by one of its own: `mapping: NAME`.
 """
 
 

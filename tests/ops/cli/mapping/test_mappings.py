@@ -322,6 +322,80 @@ def test_explain_refuses_what_it_cannot_answer(file: Path, tmp_path: Path) -> No
     assert RUNNER.invoke(app, ["explain", str(empty)]).exit_code == 1
 
 
+REGISTRY = """
+channel: c
+listen: {mllp: {port: 2575}}
+authorities: {RVB: https://mrn.example}
+destinations:
+  - {name: wards, base_url: "https://wards.example"}
+  - {name: registry, base_url: "https://registry.example", mapping: registry}
+"""
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> list[str]:
+    """Options for a channel with two destinations, of which one has a mapping of its own."""
+    own = tmp_path / "mine" / "registry" / "resources"
+    own.mkdir(parents=True)
+    (tmp_path / "mine" / "registry.yaml").write_text("mapping: registry\nextends: shipped/adt\nresources: [Patient]\n")
+    (own / "patient.yaml").write_text("resource: Patient\nextends: shipped/patient\nelements:\n  birthDate:\n")
+    (tmp_path / "channels").mkdir()
+    (tmp_path / "channels" / "c.yaml").write_text(REGISTRY)
+    return ["--mappings", str(tmp_path / "mine"), "--channel", str(tmp_path / "channels" / "c.yaml")]
+
+
+def test_what_a_destination_gets_by_a_mapping_of_its_own(file: Path, registry: list[str]) -> None:
+    """`try`, `explain` and `coverage` of it; the answer to the sender is that of the channel's mapping all the same."""
+    at = [*registry, "--destination", "registry"]
+    own, other = (
+        json.loads(RUNNER.invoke(app, ["try", str(file), *options, "--json"]).stdout) for options in (registry, at)
+    )
+    assert own[0]["door"] == other[0]["door"]
+    assert ["birthDate" in one[0]["interactions"][0]["patient"] for one in (own, other)] == [True, False]
+    element = ["--element", "Patient.birthDate"]
+    assert "Patient.birthDate = " in RUNNER.invoke(app, ["explain", str(file), *registry, *element]).stdout
+    assert "no rule makes Patient.birthDate" in RUNNER.invoke(app, ["explain", str(file), *at, *element]).stdout
+    unread = {
+        one["path"] for one in json.loads(RUNNER.invoke(app, ["coverage", str(file), *at, "--json"]).stdout)["unread"]
+    }
+    assert "PID-7" in unread
+    left = RUNNER.invoke(app, ["diff", "shipped", registry[1], str(file), *registry[2:]])
+    assert "0 come out differently" in left.stdout
+
+
+def test_the_mapping_of_a_destination_that_is_none(file: Path, registry: list[str]) -> None:
+    """A misspelt name is told with the nearest; without a channel, or with another mapping, there is no destination."""
+    for options, told in (
+        ([*registry, "--destination", "registri"], "has no destination 'registri'; did you mean 'registry'?"),
+        (["--destination", "registry"], "--destination needs --channel with the file that names it, and no --name"),
+        ([*registry, "--destination", "registry", "--name", "adt"], "and no --name"),
+    ):
+        error = RUNNER.invoke(app, ["try", str(file), *options]).exception
+        assert isinstance(error, UsageError)
+        assert told in str(error)
+
+
+def test_the_cases_of_a_destination_s_mapping(registry: list[str], tmp_path: Path) -> None:
+    """By the destination's name in the channel files; a case on that channel, too, where its file names the mapping."""
+    tests = tmp_path / "mine" / "tests"
+    tests.mkdir()
+    case = "tests:\n  - {{case: one, channel: c, event: A28, message: {message}, expect: {expect}}}\n"
+    message = "PID|1||1^^^RVB^MR||Q^M||19840229|F"
+    own = case.format(message=json.dumps(message), expect="{absent: birthDate}")
+    (tests / "registry.yaml").write_text(f"mapping: registry\n{own}")
+    (tests / "adt.yaml").write_text(
+        case.format(message=json.dumps(message), expect="{patient: {birthDate: 1984-02-29}}")
+    )
+    options = [*registry[:2], "--channels", str(tmp_path / "channels")]
+    done = RUNNER.invoke(app, ["test", *options, "--destination", "registry"])
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "1 cases, 0 differ"), done.stdout
+    done = RUNNER.invoke(app, ["test", *options])
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "1 cases, 0 differ"), done.stdout
+    error = RUNNER.invoke(app, ["test", *options, "--destination", "registri"]).exception
+    assert isinstance(error, UsageError)
+    assert "did you mean 'registry'?" in str(error)
+
+
 def test_check_tells_the_worst_case(tmp_path: Path) -> None:
     """`--cost` shows each event and each file; a line that costs too much is warned of, and the check goes on."""
     shown = RUNNER.invoke(app, ["check", "--cost"], env={"COLUMNS": "200"})
