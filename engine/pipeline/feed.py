@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.config.channel import Channel
+from engine.errors import UsageError
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
+from engine.mapping.files.reference import nearest
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.outbound.pauses import Pauses
@@ -58,6 +60,13 @@ class Feed:
     def mapping_at(self, destination: str) -> Mapping:
         """Return the mapping that plans what is written to a destination."""
         return self.own.get(destination, self.mapping)
+
+    def channel_at(self, destination: str) -> Channel:
+        """Return the channel with the mapping of a destination, '' for its own; UsageError where it has no such one."""
+        if destination and destination not in self.destinations:
+            hint = nearest(destination, self.destinations)
+            raise UsageError(f"the channel {self.channel.channel} has no destination {destination!r}; {hint}")
+        return self.channel.at(destination)
 
     def marks(self) -> dict[tuple[str, str], str]:
         """Return the hash of each mapping by the destination that has it, empty for the channel's, and its name."""

@@ -18,7 +18,6 @@ from engine.errors import AdtEngineError, UsageError
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import EntryView
 from engine.mapping.files.overlay import FIELD
-from engine.mapping.files.reference import nearest
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import EntryNumber, Word
 from engine.ops.operations.operation import Operation
@@ -32,16 +31,6 @@ def check_parts(element: str, field: str) -> None:
         raise UsageError("give --element or --field, not both")
     if field and not FIELD.fullmatch(field):
         raise UsageError(f"{field!r} is not a field; give one such as PID-7 or PID-5.1")
-
-
-def channel_at(channel: Channel, destination: str) -> Channel:
-    """Return a channel with the mapping of a destination, '' for its own; UsageError where it has none of that name."""
-    names = [one.name for one in channel.destinations]
-    if destination and destination not in names:
-        raise UsageError(
-            f"the channel {channel.channel} has no destination {destination!r}; {nearest(destination, names)}"
-        )
-    return channel.at(destination)
 
 
 class ExplainMessage(Operation[Explained]):
@@ -65,11 +54,13 @@ class ExplainMessage(Operation[Explained]):
             raise UsageError(
                 f"entry {self.entry} came on the channel {view.row.channel}, which is no longer configured"
             )
-        channel = engine.feeds[view.row.channel].channel
-        at = channel_at(channel, self.destination)
+        feed = engine.feeds[view.row.channel]
+        at = feed.channel_at(self.destination)
         made = await _worked(engine, "explain", at, parts)
         named = {"destination": self.destination, "mapping_name": at.mapping}
-        return Explained.model_validate({"entry": self.entry, **named, "own_mappings": channel.own_mappings, **made})
+        return Explained.model_validate(
+            {"entry": self.entry, **named, "own_mappings": feed.channel.own_mappings, **made}
+        )
 
 
 async def prepare(engine: Engine, channel: str) -> None:

@@ -13,7 +13,6 @@ from engine.config.channel import Channel
 from engine.errors import UsageError, WorkerError
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
-from engine.ops.operations.explaining import channel_at
 from engine.ops.operations.fields import EditedFiles, Verbatim, Word, number
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.playground.site import MappingSite, asked_of, checked_names, digest
@@ -86,7 +85,7 @@ class OnChannel(Request):
         name = self.channel or min(engine.feeds, default="")
         if name not in engine.feeds:
             raise UsageError("there is no such channel: `channels list` names them")
-        return channel_at(engine.feeds[name].channel, self.destination)
+        return engine.feeds[name].channel_at(self.destination)
 
     async def worked(self, engine: Engine, do: str, answer: type[A], seconds: float, /, **more: object) -> A:
         """Return what the process makes of it; UsageError for what it refuses, WorkerError where it cannot answer."""

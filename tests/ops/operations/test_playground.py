@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from engine.config.settings import shipped
 from engine.errors import AdtEngineError, MalformedRequestError, UsageError, WorkerError
 from engine.mapping.authoring.case import channel_of
+from engine.mapping.compile import compile_mapping, load
 from engine.ops.access.actor import Role
 from engine.ops.operations.playground import MOST_CHARACTERS, ListMappingFiles, ShowMappingFile, TryMapping
 from engine.ops.playground.site import MOST_FILES
+from engine.pipeline.feed import feeds_of
 from engine.pipeline.worker import Worker
 from tests.ops.operations.stage import actor
 from tests.ops.playground.bench_site import MESSAGE, PATIENT, site
@@ -23,7 +26,9 @@ ANN = actor(Role.AUTHOR)
 async def engine(tmp_path: Path) -> AsyncIterator[Any]:
     """What the operations ask for of an engine: its channels, the mapping folder, and a process for tries."""
     worker = Worker()
-    feeds = {"adt": SimpleNamespace(channel=channel_of({}))}
+    channel = channel_of({})
+    compiled = compile_mapping(load([shipped("mappings")], channel.mapping), channel)
+    feeds = feeds_of({"adt": channel}, {"adt": compiled}, {})
     files = SimpleNamespace(mappings=site(tmp_path / "site"), data=tmp_path)
     yield SimpleNamespace(feeds=feeds, files=files, worker=worker)
     await worker.close()
