@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.flow.operator import done, ended, message, refused, sent
+from tests.flow.feed import SYSTEM
+from tests.flow.operator import alike, done, ended, message, refused, sent
 from tests.flow.rig import Rig, channel_file, destination, running, write
+from tests.flow.test_results import potassium, report
 
 VISIT = "PV1|1|I|3W^312^A^RVB||||1187^Osei^Ada||||||||||||V-1^^^RVB\r"
 REGISTRY = (
@@ -162,3 +164,37 @@ async def test_explained_by_the_mapping_of_a_destination(servers: Servers) -> No
     assert told == "the channel riverbend-adt has no destination 'registri'; did you mean 'registry'?"
     (channel,) = await done(servers.rig, "channels.list")
     assert (channel["mapping"], channel["own_mappings"]) == ("adt", {"registry": "registry"})
+
+
+async def test_the_choice_of_a_record_is_delivered_by_that_mapping(servers: Servers) -> None:
+    """Held at one destination, where two records match; what is chosen there gets what that server's mapping makes."""
+    first, _second = [await alike(servers.registry, "QuinteroB") for _ in range(2)]
+    await servers.start()
+    await sent(servers.rig, message("C1", "RB-1", event="A28"))
+    await servers.rig.until(lambda rows: sorted(row.state for row in rows) == ["delivered", "held"])
+    asked = await done(servers.rig, "messages.matches", entry=1)
+    assert (asked["destination"], len(asked["matches"])) == ("registry", 2)
+    await done(servers.rig, "messages.resolve", entry=1, patient=first)
+    found = await servers.deliveries()
+    assert found[1, "registry"][0] == "delivered"
+    assert found[1, "registry"][2] != found[1, "wards"][2]
+    _ward, registered = await servers.both("RB-1")
+    assert (registered["id"], "telecom" in registered) == (first, False)
+
+
+async def test_results_too(servers: Servers) -> None:
+    """A channel for results: one server gets reports with their observations, the other the reports alone."""
+    (servers.mappings / "registry.yaml").write_text(
+        "mapping: registry\nextends: shipped/oru\nresources: [DiagnosticReport]\n"
+    )
+    numbered = [{"system": SYSTEM, "value": "RB-1"}]
+    whose = [(rig, await alike(rig, identifier=numbered)) for rig in (servers.rig, servers.registry)]
+    await servers.start(mapping="oru", authorities={"RVB": SYSTEM, "CENTRAL": "https://central.example"})
+    await sent(servers.rig, report("L1", potassium()))
+    assert {state for state, *_ in (await servers.deliveries()).values()} == {"delivered"}
+    counts = [
+        len((await rig.get(f"/{type_}?patient={patient}")).get("entry", ()))
+        for rig, patient in whose
+        for type_ in ("DiagnosticReport", "Observation")
+    ]
+    assert counts == [1, 1, 1, 0]
