@@ -198,3 +198,12 @@ async def test_results_too(servers: Servers) -> None:
         for type_ in ("DiagnosticReport", "Observation")
     ]
     assert counts == [1, 1, 1, 0]
+
+
+async def test_an_unmapped_code_names_whose_mapping_has_no_row(servers: Servers) -> None:
+    """The registry's mapping does not read the marital status, so that the code is unmapped at the other alone."""
+    await servers.start()
+    await sent(servers.rig, message("C1", "RB-1", event="A28").removesuffix(b"\r") + b"|||XX\r")
+    await servers.deliveries()
+    (unmapped,) = (await done(servers.rig, "codes.unmapped"))["codes"]
+    assert (unmapped["place"], unmapped["entries"], unmapped["destinations"]) == ("PID-16", 1, ["wards"])
