@@ -15,7 +15,7 @@ from engine.config.network import in_the_clear
 from engine.config.profile import GENERIC, NAMES, ProfileName, profile_of
 from engine.config.secret import Secret
 from engine.config.sign_in import Auth
-from engine.config.text import FilePath, Name, Url, UrlOrEmpty
+from engine.config.text import FilePath, Line, Name, Url, UrlOrEmpty
 
 WORDS: Final = ("identifier", "demographics")
 PLACEHOLDERS: Final = ("system", "value", "family", "given", "gender", "birthdate")
