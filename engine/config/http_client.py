@@ -112,7 +112,7 @@ def _distinct(headers: dict[str, HeaderValue]) -> dict[str, HeaderValue]:
     names = [name.lower() for name in headers]
     twice = next((name for name in headers if names.count(name.lower()) > 1), "")
     if twice:
-        raise ValueError(f"each header once: {twice} stands there in two spellings")
+        raise ValueError(f"write each header once: {twice} stands there in two spellings")
     return headers
 
 
@@ -153,7 +153,7 @@ def _proxy(text: str) -> str:
     if "@" in text:
         raise PydanticCustomError("literal_secret", "a URL holds no credentials; use proxy_user and proxy_password")
     if _address(text) is None or urlsplit(text).port is None:
-        raise ValueError("http:// with host and port, such as http://proxy.example:3128, or the word environment")
+        raise ValueError("give http:// with host and port, such as http://proxy.example:3128, or the word environment")
     return text
 
 
@@ -164,10 +164,8 @@ ProxyUser = Annotated[Line, shaped(r"[^:]*", "a name without a colon")]
 
 def proxy_address(url: str) -> ProxyAddress:
     """Return where the proxy of a checked URL listens."""
-    found = _address(url)
-    if found is None:
-        raise ValueError("no address of a proxy")
-    return found
+    parts = urlsplit(url)
+    return ProxyAddress(parts.hostname or "", parts.port or 80)
 
 
 def _address(url: str) -> ProxyAddress | None:

@@ -18,6 +18,7 @@ from engine.config.alerting import FILE, look_at_alerting
 from engine.config.channel import UNDECIDED
 from engine.config.channels import read_channels
 from engine.config.destination import NOWHERE
+from engine.config.http_client import OWN_HEADERS
 from engine.config.samples import EXPECTED, load_samples
 from engine.config.service import ServiceConfiguration, reread
 from engine.config.sites import look_at_sites
@@ -31,6 +32,7 @@ from tests.config import (
     test_connectors,
     test_criteria,
     test_every_value,
+    test_http_client,
     test_laboratories,
     test_reload,
     test_sites,
@@ -50,6 +52,22 @@ clients: {{one: {{tenant: riverbend, {client}}}}}
 users: {{dr.osei: {{tenant: riverbend, role: physician, {user}}}}}
 {more}
 """
+# What no header can have, and a proxy of another kind.
+UNFIT: Final = {"ADT_ENGINE_TEST_HEADER": "x\r\ny", "HTTPS_PROXY": "socks5://h:1", "HTTP_PROXY": "socks5://h:1"}
+CLIENTS: Final = (
+    *(
+        row[0].replace(test_http_client.SENTINEL, SECRET)
+        for row in rows_of(test_http_client.test_what_is_refused_says_what_would_do)
+    ),
+    *(f"headers:\n  {name}: x" for name in ("'X Y'", "X-Amz-Date", *OWN_HEADERS)),
+    'headers: {X-Key: "\u00e9"}',
+    "headers: {X-A: x, x-a: y}",
+    "headers: {X-Key: {env: A, file: b}}",
+    f"headers: {{X-Api-Key: {SECRET}}}",
+    "headers: {X-Key: {env: ADT_ENGINE_TEST_HEADER}}",
+    "proxy: environment",
+    "client_certificate: gone.pem\nclient_key: gone.key",
+)
 CHANNELS: Final = {
     "one name for two destinations and filters": GOOD
     + "  - {name: interchange, base_url: 'http://127.0.0.1/b'}\n"
@@ -73,6 +91,7 @@ CHANNELS: Final = {
     "in the clear": GOOD.replace("http://127.0.0.1:8080/fhir/R4", OPEN)
     + "    auth: {type: client_credentials, token_url: 'http://fhir.example/oauth/token', client_id: x, "
     "client_secret: {env: ADT_ENGINE_TEST_SECRET}}\n",
+    "a value that a profile forbids": GOOD + "    profile: google\n    if_none_exist: demographics\n",
     "a parameter of no FHIR": GOOD + "    if_none_exist: mrn={value}\n",
     "criteria that are never asked": GOOD
     + "    create: client-id\n    if_none_exist: demographics\n    on_demographic_match: hold\n",
@@ -178,6 +197,19 @@ SYSTEM: Final = {
     "elements: {identifier: [{system: urn:x, value: PID-3.1}]}\n",
 }
 
+# A destination whose mapping says otherwise who somebody is, in each way; files in a misspelt folder, too.
+OTHERWISE: Final = {
+    "channels/a.yaml": GOOD + "    mapping: registry\n",
+    "mappings/registry.yaml": "mapping: registry\nextends: shipped/adt\nidentity: {from: [PID-3, PID-2]}\n"
+    "events:\n  A40: {rule: merge, do: update patient}\n  A17: {rule: swap, do: update patient}\n"
+    "  A01: {rule: admit, do: upsert patient, each: PID}\n",
+}
+NONE_OF_THEM: Final = {"channels/a.yaml": GOOD + "    mapping: oru\n"}
+ASTRAY: Final = {
+    **OTHERWISE,
+    "mappings/regsitry/resources/patient.yaml": "resource: Patient\nextends: shipped/patient\n",
+}
+
 
 def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
     """Yield what is told of channels, alerts, the service's file, and the samples."""
@@ -195,6 +227,14 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
             own = write(folder / "systems", SYSTEM)
             files = Files(own / "channels", own / "mappings", own / "data")
             yield from told("another system", own, examine(files, machine=False).problems)
+        for row, written in (
+            ("another identity", OTHERWISE),
+            ("a folder of no mapping", ASTRAY),
+            ("no message", NONE_OF_THEM),
+        ):
+            own = write(folder / row, written)
+            files = Files(own / "channels", own / "mappings", own / "data")
+            yield from told(row, own, examine(files, machine=False).problems)
 
 
 def _asked(looked: Iterable[Looked[Any]]) -> tuple[Problem, ...]:
@@ -220,6 +260,10 @@ def _told_of_channels(folder: Path) -> Iterator[Told]:
         yield from _channel(f"criteria {number}", folder, {"a.yaml": text})
     for row, text in CHANNELS.items():
         yield from _channel(row, folder, {"a.yaml": text})
+    for number, text in enumerate(CLIENTS):
+        lines = "".join(f"    {line}\n" for line in text.splitlines())
+        with patch.dict(os.environ, UNFIT):
+            yield from _channel(f"an HTTP client {number}", folder, {"a.yaml": GOOD + lines})
     yield from _channel("two files", folder, TWO)
     yield from _channel("two doors", folder, DOORS)
     yield from _channel("no file", folder, {"notes.txt": "x"})

@@ -179,7 +179,7 @@ def other_identity(judging: Document, writing: Document, channel: str) -> Iterat
             yield path, found, f"write {theirs.action.value}, as {_at(judging, path)}, or skip the event: {why}"
         elif mine.each != theirs.each:
             found = f"{'every' if mine.each else 'the first'} PID of {event}"
-            expected = f"{'write' if theirs.each else 'leave out'} each: PID, as {_at(judging, path)}: {why}"
+            expected = f"{'write' if theirs.each else 'remove'} each: PID, as {_at(judging, path)}: {why}"
             yield ("events", event), found, expected
 
 
@@ -201,7 +201,12 @@ def _at(document: Document, path: Place) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value in (None, "", [], {}) else repr(value)
+    """Return a value as a file has it."""
+    if value in (None, "", [], {}):
+        return "nothing"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_shown(part)}" for key, part in value.items()) + "}"
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def _named(setting: Setting) -> set[str]:

@@ -136,7 +136,10 @@ SIGN_IN: Final[Mapping[str, tuple[str, str]]] = {
         "give a new refresh token, or register the key there",
     ),
     "token-refused": ("the token server refuses the sign-in and does not say why", "see its log; correct auth"),
-    "secret-unreadable": ("a secret of auth cannot be read or sent", "set it, or correct the reference"),
+    "secret-unreadable": (
+        "a secret of auth, headers or proxy_password cannot be read or sent",
+        "set it, or correct the reference",
+    ),
     "private-key-unusable": ("the private key of auth cannot be used", "run `adt-engine channels check`"),
     "signing-certificate-unusable": ("the certificate cannot be read, or is not of the key", "correct certificate"),
     "no-credentials": (

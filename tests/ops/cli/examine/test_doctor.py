@@ -84,7 +84,7 @@ def test_a_destination_is_asked_by_its_own_settings(tmp_path: Path) -> None:
     found = {one["what"]: one for one in orjson.loads(done.stdout)}
     assert "NO_SUCH_KEY is not set" in found["destinations[0].headers.X-Gone of a"]["found"]
     assert found["client certificate for nowhere"]["standing"] == "ok"
-    assert found["destination nowhere"]["found"].endswith(": secret-unreadable")
+    assert found["destination nowhere"]["found"].endswith("proxy_password cannot be read or sent")
     assert "SENTINEL" not in done.stdout + done.stderr
     file = tmp_path / "channels" / "a.yaml"
     file.write_text(file.read_text().replace(", X-Gone: {env: NO_SUCH_KEY}", ""))
@@ -264,7 +264,7 @@ def settings_of(base_url: str, **auth: object) -> Settings:
         (("token-refused", "invalid_client"), "refuses the client engine", "method: basic"),
         (("token-refused",), "does not say why", "see its log"),
         (("token-unavailable", "http-503"), "does not answer (http-503)", "token_url"),
-        (("secret-unreadable",), "a secret of auth cannot be read", "set it"),
+        (("secret-unreadable",), "a secret of auth, headers or proxy_password cannot be read", "set it"),
         (("no-credentials",), "no AWS access key", "aws_profile"),
         (("http-403",), "allows no search of patients (403)", "scopes"),
         (("tls-certificate",), "tls-certificate", "start it"),
