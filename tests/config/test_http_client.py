@@ -111,7 +111,7 @@ def test_a_credential_in_the_file_is_doubted() -> None:
         ("proxy: http://h", "proxy", "http:// with host and port"),
         ("proxy: http://h:1/path", "proxy", "http:// with host and port"),
         ("proxy: http://h:99999", "proxy", "http:// with host and port"),
-        ("proxy: enviroment", "proxy", "environment"),
+        ("proxy: environ", "proxy", "environment"),
         ("proxy: http://h:1\nproxy_user: u", "proxy_password", "add it"),
         ("proxy: http://h:1\nproxy_password: {env: P}", "proxy_user", "add it"),
         (f"proxy: http://h:1\nproxy_user: u\nproxy_password: {SENTINEL}", "proxy_password", "refer to it"),

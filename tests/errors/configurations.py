@@ -207,7 +207,7 @@ OTHERWISE: Final = {
 NONE_OF_THEM: Final = {"channels/a.yaml": GOOD + "    mapping: oru\n"}
 ASTRAY: Final = {
     **OTHERWISE,
-    "mappings/registr/resources/patient.yaml": "resource: Patient\nextends: shipped/patient\n",
+    "mappings/registry-2/resources/patient.yaml": "resource: Patient\nextends: shipped/patient\n",
 }
 
 

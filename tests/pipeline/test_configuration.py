@@ -100,11 +100,11 @@ def test_a_mapping_has_files_of_its_own(files: Files) -> None:
     assert after.mappings["a"].hash == before.mappings["a"].hash
     assert after.own_mappings["a", "registry"].hash != before.own_mappings["a", "registry"].hash
     (own / "encounter.yml").write_text("resource: Encounter\n")
-    own.parent.rename(files.mappings / "registr")
+    own.parent.rename(files.mappings / "registry-2")
     assert [(problem.found, problem.expected) for problem in examine(files).problems] == [
-        ("the folder 'registr', which is of no mapping", "did you mean 'registry'?")
+        ("the folder 'registry-2', which is of no mapping", "did you mean 'registry'?")
     ] * 2
-    (files.mappings / "registr").rename(own.parent)
+    (files.mappings / "registry-2").rename(own.parent)
     (problem,) = examine(files).problems
     assert (problem.found, problem.expected) == ("the extension '.yml'", "name it .yaml")
 
