@@ -26,10 +26,13 @@ OVER: Final = {"Account": frozenset({ENTERED_IN_ERROR, "inactive"})}
 OF_ANOTHER: Final = {"Encounter": "visit-of-another-patient", "ServiceRequest": "order-of-another-patient"}
 
 
-async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> ServerResource | None:
+async def found_by(
+    exchange: Exchange, interaction: Keep, *, remembered: bool, searched: bool = False
+) -> ServerResource | None:
     """Return the resource with the identities of a record, None where none is known.
 
-    A server that creates on condition is not asked about one that may be created: the create finds it.
+    A server that creates on condition is not asked about one that may be created, unless `searched`: the create finds
+    it.
     HeldDeliveryError: `would-merge` where the old and the new number belong to two; `multiple-matches` where one
     belongs to several, which only what is never overwritten may.
     """
@@ -40,7 +43,7 @@ async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -
         if found is not None:
             return found
         conditional = exchange.server.settings.create == CONDITIONAL and exchange.server.abilities.conditional_create
-        if interaction.create and len(identities) == 1 and conditional:
+        if interaction.create and len(identities) == 1 and conditional and not searched:
             return None
     return await _searched(exchange, interaction, identities)
 

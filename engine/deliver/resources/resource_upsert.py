@@ -72,7 +72,9 @@ async def upsert_resource(
         return interaction.absent
     if found is not None and not interaction.more and found.reference in exchange.references.values():
         return "already-merged"
-    await refer(exchange, record.changes, remembered=remembered)
+    # Parts of a list are told apart by what they refer to, so what is there must not be named by a provisional id.
+    searched = found is not None and exchange.server.is_draft
+    await refer(exchange, record.changes, remembered=remembered, searched=searched)
     for _ in range(MOST_ROUNDS):
         if found is None and not interaction.create:
             return interaction.absent
@@ -91,15 +93,20 @@ def _with_former(exchange: Exchange, interaction: Keep) -> Keep:
     return interaction._replace(record=record._replace(retired=(*record.retired, former)))
 
 
-async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembered: bool = True) -> None:
-    """Resolve what changes refer to and what that refers to itself, each once; what is unknown is made."""
+async def refer(
+    exchange: Exchange, changes: Iterable[ElementChange], *, remembered: bool = True, searched: bool = False
+) -> None:
+    """Resolve what changes refer to and what that refers to itself, each once; what is unknown is made.
+
+    `searched` as of `found_by`.
+    """
     for name in (name for change in changes for name in change.refers):
         interaction = exchange.waiting.get(name)
         if interaction is None or name in exchange.references:
             continue
-        await refer(exchange, interaction.record.changes, remembered=remembered)
+        await refer(exchange, interaction.record.changes, remembered=remembered, searched=searched)
         deleted = exchange.deleted
-        found = await found_by(exchange, interaction, remembered=remembered)
+        found = await found_by(exchange, interaction, remembered=remembered, searched=searched)
         exchange.deleted = deleted  # a place that was deleted is made again
         if found is None:
             await _ResourceUpsert(exchange, interaction, None).make()

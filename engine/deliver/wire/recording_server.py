@@ -48,6 +48,8 @@ class RecordingServer(DryRunServer):
     neither a conditional create nor an update.
     """
 
+    is_draft = True
+
     def __init__(self, real: DestinationServer) -> None:
         super().__init__(real)
         self.abilities = real.abilities

@@ -155,7 +155,10 @@ class DestinationServer:
 
     `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
     `headers` are those of the settings, `limiter` their requests a second; None for none.
+    `is_draft`: what is created has a provisional id, which no resource that is there can name.
     """
+
+    is_draft = False
 
     def __init__(
         self,

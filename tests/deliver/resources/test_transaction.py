@@ -298,7 +298,7 @@ async def test_after_a_refusal_everything_is_read_first(chart, feed):
     before = len(chart.requests)
     await feed.deliver(plan("A02", "1", "V1", place="4W^1^B^RVB"))
     sent = asked(chart, before)
-    assert sent[: sent.index(BASE) + 1] == ["GET Patient/p1", BASE]
+    assert sent[: sent.index(BASE) + 1] == ["GET Patient/p1", *["GET Location"] * 3, BASE]
     assert sent[sent.index(BASE) + 1] == "GET Encounter"
     made = [at for at, one in enumerate(sent) if one == "POST Location"]
     assert made
@@ -459,3 +459,20 @@ async def test_a_draft_leaves_nothing_behind(chart, feed):
     caches = feed.destination._server._caches._by_type
     assert all(not len(cache) for type_, cache in caches.items() if type_ != "Patient")
     assert not [identity for identity in feed.memory.identities if " " in identity.system]
+
+
+async def test_a_place_that_nobody_remembers_is_no_second_one_of_the_visit(chart, feed):
+    """After a kill, say: what a list of the visit names is asked for first, as its parts are told apart by it.
+
+    Named by a provisional id it stood there twice, once without its start.
+    """
+    await feed.deliver(plan("A01", "1", "V1"))
+    places = {key: one for key, one in feed.memory.identities.items() if key.system.startswith("Location ")}
+    assert places
+    feed.memory.identities = {key: one for key, one in feed.memory.identities.items() if key not in places}
+    await feed.again()
+    await feed.deliver(plan("A03", "1", "V1", end="20260302180000"))
+    (visit,) = [body for name, body in chart.chart.items() if name.startswith("Encounter/")]
+    (place,) = visit["location"]
+    assert (place["status"], sorted(place["period"])) == ("completed", ["end", "start"])
+    assert once(chart)
