@@ -177,7 +177,7 @@ class _ResourceUpsert:
         exchange, record = self.exchange, self.record
         number = record.identities[0]
         if has_keys(exchange):
-            headers = key_header(exchange, record.type, number)
+            headers = key_header(exchange, record.type, number, shared=not self.interaction.overwrite)
             return await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
         if not has_client_ids(exchange):
             headers = (("If-None-Exist", search_kept((number,))),)

@@ -70,9 +70,15 @@ def has_keys(exchange: Exchange) -> bool:
     return exchange.server.settings.create == IDEMPOTENCY_KEY
 
 
-def key_header(exchange: Exchange, type_: str, identity: Identity) -> tuple[tuple[str, str], ...]:
-    """Return the header by which a create takes effect once, whatever becomes of its answer."""
-    return ((exchange.server.habits.idempotency_header, idempotency_key(exchange.entry, type_, identity)),)
+def key_header(
+    exchange: Exchange, type_: str, identity: Identity, *, shared: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return the header by which a create takes effect once, whatever becomes of its answer.
+
+    `shared`: for what messages of many patients name at once (a place, a person of the staff), one key for all of them.
+    """
+    entry = 0 if shared else exchange.entry
+    return ((exchange.server.habits.idempotency_header, idempotency_key(entry, type_, identity)),)
 
 
 async def there_under(exchange: Exchange, identity: Identity, type_: str = PATIENT) -> ServerResource | None:

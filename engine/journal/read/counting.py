@@ -63,7 +63,7 @@ FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value GROUP BY e.c
 # At which destinations entries bear a note.
 NOTED_AT: Final = """
 SELECT d.seq, d.destination FROM json_each(?2) AS one CROSS JOIN delivery AS d ON d.seq = one.value
-WHERE EXISTS (SELECT 1 FROM json_each(d.notes) AS f WHERE f.atom = ?1) ORDER BY d.seq, d.destination
+WHERE EXISTS (SELECT 1 FROM json_each(d.notes) AS mine WHERE mine.atom = ?1) ORDER BY d.seq, d.destination
 """
 # The bytes of entries.
 BODIES: Final = """
