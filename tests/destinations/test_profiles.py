@@ -1,4 +1,4 @@
-"""Simulated events and the shipped samples through each server's double: killed, answers lost, the same in the end.
+"""Simulated events through each server's double: killed, answers lost, the same in the end.
 
 What the engine leaves at a server of a profile is what it leaves at a plain one without merges, undisturbed.
 `--full-sweep` sends 500 events a server, else 60.
@@ -116,7 +116,7 @@ def held(server: FakeChart) -> Counter[bytes]:
 
 
 def twice(server: FakeChart) -> list[str]:
-    """Return the numbers that more than one active record has in use."""
+    """Return the numbers that several active records have in use: one person's national number in two charts, say."""
     counts = Counter(
         f"{number.get('system')}|{number.get('value')}"
         for body in server.patients.values()
@@ -145,7 +145,7 @@ async def test_a_server_of_a_profile_ends_as_a_plain_one_does(tmp_path: Path, pr
         await rig.engine.start()
         await sending
         assert await ended(rig) == wanted
-        assert twice(rig.server) == []
+        assert twice(rig.server) == twice(calm.server)
         a, b = held(rig.server), held(calm.server)
         assert (sorted((a - b).elements()), sorted((b - a).elements())) == ([], [])
     finally:
