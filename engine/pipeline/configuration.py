@@ -221,8 +221,10 @@ def _other_identity(looked: Looked[Channel], sources: Mapping[str, MappingSource
 def _not_as_searched(looked: Looked[Channel], sources: Mapping[str, MappingSource]) -> Iterator[Problem]:
     """Yield a problem for each line that writes a patient's number under another system than the channel's."""
     channel = looked.value
-    for name in dict.fromkeys((channel.mapping, *channel.own_mappings.values())) if channel is not None else ():
-        if channel is not None and name in sources:
+    if channel is None:
+        return
+    for name in dict.fromkeys((channel.mapping, *channel.own_mappings.values())):
+        if name in sources:
             yield from changed_systems(sources[name].documents, setting_of(channel), channel.channel)
 
 
