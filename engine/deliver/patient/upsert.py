@@ -111,9 +111,11 @@ async def _left(
 
 async def _is_to_be_tried(exchange: Exchange, patient: ServerResource) -> bool:
     """Say whether this is the record on which If-Match is tried: one just read, of which this feed has written."""
-    if not (patient.fresh and patient.tag and exchange.server.abilities.provable):
+    server = exchange.server
+    if not (patient.fresh and patient.tag and server.abilities.provable):
         return False
-    return bool(await exchange.owned_slices(patient))
+    owned = await exchange.owned_slices(patient)
+    return bool(owned) and server.abilities.provable and not server.proving
 
 
 async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution) -> str:

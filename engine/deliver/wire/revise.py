@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import GONE, Exchange
-from engine.errors import DeliveryError, HeldDeliveryError
+from engine.errors import HeldDeliveryError
 
 MOST_ROUNDS: Final = 4
 CASCADE: Final = "_cascade=delete"
@@ -75,15 +75,15 @@ async def prove(exchange: Exchange, patient: ServerResource) -> bool:
     it has to be read again where not.
     """
     server = exchange.server
-    abilities = server.abilities
-    server.abilities = replace(abilities, provable=False)  # not tried twice while the answer is on its way
+    server.proving = True
     headers = (("If-Match", NEVER_A_VERSION),)
     try:
         answer = await exchange.write_patient("PUT", patient.reference, patient.body, headers, _STALE | _UNSURE)
-    except DeliveryError:
-        server.abilities = abilities
-        raise
-    if answer.status not in _UNSURE:
+    finally:
+        server.proving = False
+    if answer.status in _UNSURE:
+        server.abilities = replace(server.abilities, provable=False)
+    else:
         honoured = answer.status in _STALE
         server.prove(honoured)
         exchange.note("if-match-proven" if honoured else "if-match-ignored")

@@ -156,6 +156,7 @@ class DestinationServer:
     `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
     `headers` are those of the settings, `limiter` their requests a second; None for none.
     `is_draft`: what is created has a provisional id, which no resource that is there can name.
+    `proving`: a trial of If-Match is on its way, which is not made twice.
     """
 
     is_draft = False
@@ -181,6 +182,7 @@ class DestinationServer:
         self.authorizer = authorizer
         self.continuity = continuity
         self.proofs = IfMatchProofs()
+        self.proving = False
         self.transactions_failed = 0
         self.creates_watched = 0
         self._fence = fence

@@ -1,10 +1,13 @@
 """What a CapabilityStatement promises, and what its absence means."""
 
+import asyncio
+
 import pytest
 
 from engine.deliver.wire.abilities import abilities_of
 from engine.fhir.plan import Upsert
 from tests.deliver.conftest import MRN
+from tests.deliver.fake_fhir import Step
 
 
 async def test_check_reads_the_statement(site, server):
@@ -55,6 +58,35 @@ async def test_a_record_of_another_system_is_not_tried_on(site, server, patient)
     await site.open().destination.check()
     assert [attempt.status for attempt in (await site.send(Upsert(patient("7")))).attempts] == [200]
     assert site.destination.abilities.provable
+
+
+async def test_nothing_is_said_of_if_match_while_it_is_tried(site, server, patient):
+    """Until the trial is answered, the server lacks nothing: others deliver meanwhile, and would say that it does."""
+    await site.open().destination.check()
+    await site.send(Upsert(patient("1")))
+    seen = []
+    server.before = lambda method, _path: seen.append((method, site.destination.missing()))
+    assert "if-match-proven" in (await site.send(Upsert(patient("1", gender="male")))).notes
+    assert seen[-2:] == [("PUT", ()), ("PUT", ())]
+
+
+async def test_two_do_not_try_at_once(site, server, patient):
+    """What is updated while the trial is on its way is not tried on too."""
+    await site.open().destination.check()
+    for number in ("1", "2"):
+        await site.send(Upsert(patient(number)))
+    both = await asyncio.gather(*(site.send(Upsert(patient(number, gender="male"))) for number in ("1", "2")))
+    assert sorted(attempt.status for verdict in both for attempt in verdict.attempts) == [200, 200, 412]
+
+
+async def test_a_trial_without_an_answer_forgets_nothing_else(site, server, patient):
+    """What was found of the server while the trial was on its way stays; the trial is made again."""
+    await site.open().destination.check()
+    await site.send(Upsert(patient("1")))
+    server.before = lambda _method, _path: site.destination._server.refrain("transactions-fail")
+    server.script.append(Step("PUT", status=503))
+    await site.send(Upsert(patient("1", gender="male")))
+    assert (site.destination.missing(), site.destination.abilities.provable) == (("transactions-fail",), True)
 
 
 async def test_a_server_is_tried_once_per_version(site, server, patient):
