@@ -23,6 +23,7 @@ class Habit(StrEnum):
     KEEPS_A_PART = "keeps what it had done when an entry was refused"
     TELLS_BY_ENTRY = "does each entry for itself, and answers 200 with a refusal in an entry, beside what was sent"
     IGNORES_CONDITIONS = "creates whatever ifNoneExist says"
+    LEAVES_REFERENCES = "refers to what it would have made, though it is there already, as Blaze does unless it checks"
     REVERSES = "answers the entries of one type in another order"
     LEAVES_ONE_OUT = "leaves the last entry out of its answer"
     SHOWS_NO_RESOURCES = "answers with locations only"
@@ -90,8 +91,11 @@ class FakeChart(FakeFhir):
             target, refusal = self._target(entry)
             if refusal is not None:
                 return refusal
-            targets.append((target, entry["request"]["method"] == "POST" and target in self.chart))
-            content = content.replace(orjson.dumps(entry["fullUrl"]), orjson.dumps(target))
+            matched = entry["request"]["method"] == "POST" and target in self.chart
+            targets.append((target, matched))
+            lost = matched and Habit.LEAVES_REFERENCES in self.habits
+            named = f"{entry['request']['url']}/{self._new_id('lost')}" if lost else target
+            content = content.replace(orjson.dumps(entry["fullUrl"]), orjson.dumps(named))
         promised = {target for target, _ in targets} - self.chart.keys()
         for entry, (target, matched) in zip(orjson.loads(content), targets, strict=True):
             answer = self._told(200, self.chart[target]) if matched else self._done(entry, target, promised)
@@ -141,6 +145,8 @@ class FakeChart(FakeFhir):
         return {"response": response}
 
     def _dangling(self, content: dict[str, Any], promised: AbstractSet[str]) -> list[str]:
+        if Habit.LEAVES_REFERENCES in self.habits:
+            return []
         there = self.chart.keys() | promised
         return [one for one in _references(content) if one not in there and not one.startswith("Patient/")]
 

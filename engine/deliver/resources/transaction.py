@@ -9,7 +9,7 @@ them: then everything is read anew, for nobody knows what such a server has done
 the draft has shown of all else holds, and only the step that writes is carried out again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ from engine.fhir.plan import Interaction, Keep
 
 IGNORED: Final = "if-none-exist-ignored"
 UNBELIEVED: Final = "transaction-unclear"
+DANGLING: Final = "dangling-references"
 # Creates on condition after which a search is made, until the server was seen to honour a condition.
 WATCHED: Final = 10
 _WHOLE: Final = (("Prefer", "return=representation"),)
@@ -70,10 +71,13 @@ async def transact(exchange: Exchange, writes: Writes) -> Sequence[ServerRespons
     if answers is None:
         exchange.note(UNBELIEVED)
         return TransactionRefusal(odd=True)
+    linked = await _linked(exchange, writes, answers)
+    if linked is None:
+        return TransactionRefusal(odd=True)
     exchange.server.transactions_failed = 0
-    for write, written in zip(writes.values(), answers, strict=True):
+    for write, written in zip(writes.values(), linked, strict=True):
         await _watch(exchange, write, written)
-    return answers
+    return linked
 
 
 def bundle_of(base: str, writes: Writes) -> bytes:
@@ -153,6 +157,65 @@ def _is_meant(write: RecordedWrite, body: Body) -> bool:
 
 def _numbers(body: Body) -> set[Any]:
     return {number_of(item) for item in body.get("identifier") or () if isinstance(item, dict)}
+
+
+async def _linked(
+    exchange: Exchange, writes: Writes, answers: Sequence[ServerResponse]
+) -> Sequence[ServerResponse] | None:
+    """Return what came of each write, once each names what was made or matched; None where that cannot be written.
+
+    A server may leave a reference to what it would have made, had no condition matched: that is written anew, and it
+    is sent no transactions any more.
+    """
+    ids = {
+        reference: f"{write.type_}/{answer.json.get('id')}"
+        for (reference, write), answer in zip(writes.items(), answers, strict=True)
+        if write.method == "POST"
+    }
+    linked = []
+    for write, answer in zip(writes.values(), answers, strict=True):
+        body, matched = _led(write.body, ids), write.method == "POST" and answer.status == 200
+        if matched or not _is_elsewhere(body, answer.json):
+            linked.append(answer)
+            continue
+        exchange.server.refrain(DANGLING)
+        exchange.note(DANGLING)
+        made = exchange.patient_of(answer, write.type_)
+        whole = {**body, "id": made.logical_id}
+        mended = await exchange.write_patient("PUT", made.reference, whole, made.if_match, _STALE)
+        if mended.status >= 300:
+            return None
+        linked.append(ServerResponse(answer.status, mended.headers, b"", mended.json, 0.0))
+    return linked
+
+
+def _is_elsewhere(body: Body, shown: Body) -> bool:
+    """Say whether a resource names something else than was sent."""
+    sent = set(_named(body))
+    there = {"/".join(one.partition("/_history/")[0].split("/")[-2:]) for one in _named(shown)}
+    return bool(sent - there and there - sent)
+
+
+def _led(value: Any, ids: Mapping[str, str]) -> Any:
+    """Return a resource with each provisional reference as it was answered."""
+    if isinstance(value, dict):
+        return {
+            key: ids.get(part, part) if key == "reference" and isinstance(part, str) else _led(part, ids)
+            for key, part in value.items()
+        }
+    return [_led(part, ids) for part in value] if isinstance(value, list) else value
+
+
+def _named(value: Any) -> Iterator[str]:
+    """Yield each reference in a resource."""
+    if isinstance(value, dict):
+        if isinstance(own := value.get("reference"), str):
+            yield own
+        for part in value.values():
+            yield from _named(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _named(part)
 
 
 async def _watch(exchange: Exchange, write: RecordedWrite, answer: ServerResponse) -> None:

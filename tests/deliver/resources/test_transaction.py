@@ -248,6 +248,53 @@ async def test_what_another_system_made_is_taken(chart, feed):
     assert once(chart)
 
 
+async def test_a_place_made_within_one_that_is_there_is_mended_too(chart, feed):
+    """What is never overwritten later, such as the ward of a bed, names what is there from the start."""
+    await feed.deliver(plan("A01", "1", "V1"))
+    numbers = next(one["identifier"] for one in chart.of("Location") if one["name"] == "3W")
+    theirs(chart, "Location", numbers, "5W")
+    chart.habits.add(Habit.LEAVES_REFERENCES)
+    verdict = await feed.deliver(plan("A01", "2", "V2", place="5W^1^B"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "created")
+    parents = {one["partOf"]["reference"] for one in chart.of("Location") if "partOf" in one}
+    assert "Location/x1" in parents
+    assert parents <= chart.chart.keys()
+    assert feed.destination.missing() == ("dangling-references",)
+
+
+async def test_a_reference_that_cannot_be_mended_is_left_to_the_requests(chart, feed):
+    """Somebody else writes the visit in between: everything is read anew, and the place that is there is named."""
+    await feed.deliver(plan("A01", "1", "V1"))
+    numbers = next(one["identifier"] for one in chart.of("Location") if one["name"] == "3W")
+    theirs(chart, "Location", numbers, "5W")
+    chart.habits.add(Habit.LEAVES_REFERENCES)
+    chart.script.append(Step("PUT", 412))
+    verdict = await feed.deliver(plan("A01", "2", "V2", place="5W"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "created")
+    visit = next(one for one in chart.of("Encounter") if one["subject"]["reference"] == "Patient/p2")
+    assert "Location/x1" in {one["location"]["reference"] for one in visit["location"]}
+    assert once(chart)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("checked", [True, False])
+async def test_a_reference_to_what_was_never_made_is_mended(chart, feed, checked, shown):
+    """A place that another made meanwhile: the visit names it, whether the server checks what it refers to or not."""
+    await feed.deliver(plan("A01", "1", "V1"))
+    numbers = next(one["identifier"] for one in chart.of("Location") if one["name"] == "3W")
+    theirs(chart, "Location", numbers, "5W")
+    chart.habits |= {Habit.REFUSES} if checked else {Habit.LEAVES_REFERENCES}
+    chart.habits |= set() if shown else {Habit.SHOWS_NO_RESOURCES}
+    verdict = await feed.deliver(plan("A01", "2", "V2", place="5W"))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "created")
+    visit = next(one for one in chart.of("Encounter") if one["subject"]["reference"] == "Patient/p2")
+    assert {one["location"]["reference"] for one in visit["location"]} <= chart.chart.keys()
+    assert "Location/x1" in {one["location"]["reference"] for one in visit["location"]}
+    assert once(chart)
+    assert ("dangling-references" in verdict.notes) is not checked
+    assert feed.destination.missing() == (() if checked else ("dangling-references",))
+
+
 @pytest.mark.parametrize("step", [Step("POST", path=BASE[6:], commit=True, drop=True),
                                   Step("POST", path=BASE[6:], drop=True),
                                   Step("POST", 504, path=BASE[6:], commit=True)])  # fmt: skip
