@@ -49,7 +49,8 @@ def _lines(value: dict[str, Any], above: str = "") -> Iterator[str]:
         if isinstance(part, dict):
             yield from _lines(part, f"{above}{key}.")
         else:
-            yield f"{above}{key}: {part}"
+            shown = f"[{', '.join(part)}]" if isinstance(part, list) else part
+            yield f"{above}{key}: {shown}"
 
 
 def with_profiles(text: str) -> str:

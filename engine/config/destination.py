@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from engine.config import pem
+from engine.config.behaviour import Behaviour
 from engine.config.http_client import ENVIRONMENT, Headers, Proxy, ProxyUser, Rate, header_warnings, unusable_proxies
 from engine.config.model import Frozen, Placed, nearest
 from engine.config.network import in_the_clear
@@ -201,6 +202,9 @@ class Destination(Frozen):
     writes: Literal["all", "create-only"] = Field(
         "all", description="create-only: creates what is not there, and changes nothing that is there"
     )
+    behaviour: Behaviour = Field(
+        Behaviour(), description="what the server does its own way, as its profile sets it; see servers"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -227,6 +231,9 @@ class Destination(Frozen):
         if self.if_none_exist != "identifier":
             found = f"{self.if_none_exist}, which create: {self.create} never asks"
             yield ("if_none_exist",), found, "leave if_none_exist out, or write create: conditional"
+        if self.create == IDEMPOTENCY_KEY and not self.behaviour.idempotency_header:
+            expected = "write profile: healthlake, or name the header by which your server takes such keys"
+            yield ("behaviour", "idempotency_header"), f"missing, though create: {self.create} needs it", expected
         if self.on_demographic_match != "create":
             found = f"{self.on_demographic_match}, though create: {self.create} compares no demographics"
             yield ("on_demographic_match",), found, "leave on_demographic_match out, or write create: conditional"

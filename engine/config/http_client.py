@@ -58,16 +58,23 @@ def is_header_value(text: str) -> bool:
     return _VALUE.fullmatch(text) is not None
 
 
-def _header_name(name: str) -> str:
+def token(name: str) -> str:
+    """Return the name of a header; ValueError where it is none."""
     if not _TOKEN.fullmatch(name):
         raise ValueError("a header's name of letters, digits and -, such as X-Tenant")
+    return name
+
+
+def _header_name(name: str) -> str:
+    token(name)
     why = OWN_HEADERS.get(name.lower()) or ("the engine signs them" if name.lower().startswith(OWN_PREFIX) else "")
     if why:
         raise ValueError(f"leave it out: {why}")
     return name
 
 
-def _header_value(text: str) -> str:
+def plain_header_value(text: str) -> str:
+    """Return the value of a header; a fault that does not show it where it is none."""
     if not is_header_value(text):
         raise PydanticCustomError("no_header", _PLAIN_LINE)
     return text
@@ -76,7 +83,7 @@ def _header_value(text: str) -> str:
 class HeaderValue(Secret):
     """The value of a header: a text, or a reference to a secret."""
 
-    text: Annotated[str, AfterValidator(_header_value)] | None = Field(
+    text: Annotated[str, AfterValidator(plain_header_value)] | None = Field(
         None, description="the value itself, where it is no secret", repr=False
     )
 

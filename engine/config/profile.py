@@ -38,7 +38,8 @@ class Profile(BaseModel):
     """What is known of a server.
 
     `software`: beginnings of the names that its CapabilityStatement may give, `hosts`: patterns of its host names; both
-    for guesses. `sources`: where the facts were published. `habits`: what people should know, a sentence each.
+    for guesses. `sources`: where the facts were published. `defaults`: keys of a destination, as its file writes them;
+    how the server behaves is the key `behaviour`. `habits`: what people should know, a sentence each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -82,6 +83,8 @@ def _completed(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
 def _holds(shown: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict) and isinstance(shown, dict):
         return all(_holds(shown.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(shown, list):
+        return len(shown) == len(wanted) and all(map(_holds, shown, wanted))
     return str(shown).lower() == str(wanted).lower()
 
 

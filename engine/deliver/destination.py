@@ -18,6 +18,7 @@ from engine.deliver.patient.chart import Alike, PatientChart, alike, chart, reco
 from engine.deliver.patient.question import PatientQuestion, question
 from engine.deliver.reply import RequestReply
 from engine.deliver.stored import Cache, ServerResource
+from engine.deliver.throttling import MOST_LOCK_REFUSALS
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import NO_CLIENT_IDS, Abilities, abilities_of
 from engine.deliver.wire.authorizer import Authorizer
@@ -148,13 +149,14 @@ class FhirDestination:
         channel: Channel | None = None,
         decided: Collection[str] = (),
         entry: int = 0,
+        lock_refusals: int = 0,
     ) -> Verdict:
         """Carry out a plan and return the verdict; `journal_intent` is awaited before each write is sent.
 
         `ambiguous`: an earlier attempt may have been applied, so the server is read first; so is it on a replay.
         `attempts_made` is the number of the last attempt journaled; `channel` gives the policies of another channel.
-        `decided`: the holds that somebody has decided; `entry`: the number of the entry. Errors of the journal pass
-        through.
+        `decided`: the holds that somebody has decided; `entry`: the number of the entry. `lock_refusals`: how often
+        in a row the last tries were refused for a lock. Errors of the journal pass through.
         """
         channel = channel or self._channel
         exchange = Exchange(
@@ -164,7 +166,9 @@ class FhirDestination:
         exchange.entry = entry
         exchange.again = exchange.tried and not replay
         exchange.repeatable = all(isinstance(interaction, REPEATABLE) for interaction in plan.interactions)
-        alone = exchange.again or ambiguous or self.settings.bundle == "off"
+        exchange.waits_for_locks = lock_refusals < MOST_LOCK_REFUSALS
+        again = exchange.again and not 0 < lock_refusals < MOST_LOCK_REFUSALS
+        alone = again or ambiguous or self.settings.bundle == "off"
         exchange.bundles = self._server.abilities.transaction and not alone
         self._server.continuity.check()
         try:

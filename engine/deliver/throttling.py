@@ -51,6 +51,19 @@ def retry_after_seconds(header: str, now: datetime) -> float:
     return min(max((moment - now).total_seconds(), 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
+# How often in a row an entry that a server refuses for a lock is sent again as it is, and how long it waits each time.
+MOST_LOCK_REFUSALS: Final = 6
+_MOST_LOCK_SECONDS: Final = 32.0
+
+
+def lock_seconds(refusals: int, draw: float) -> float:
+    """Return the wait after so many refusals for a lock, from 1: 1, 2, 4 s and so on, up to 32, and a part of one more.
+
+    Never next to nothing, as a backoff with full jitter may be: what comes again at once meets the lock again.
+    """
+    return min(2.0 ** (max(refusals, 1) - 1), _MOST_LOCK_SECONDS) + draw
+
+
 class TokenBucket:
     """At most `burst + rate * t` takings in any `t` seconds. Times are readings of a monotonic clock."""
 

@@ -143,6 +143,7 @@ class DeliveryWorker:
             channel=feed.channel,
             decided=claimed.decided,
             entry=claimed.seq,
+            lock_refusals=self.throttle.lock_refusals(claimed.seq),
         )
 
     def _followed_up(self, claimed: Claimed, feed: Feed, message: Message, plan: Plan, verdict: Verdict) -> Carried:

@@ -105,14 +105,14 @@ def test_the_shipped_service_is_asked_by_demographics(template: str, base: str, 
     [
         ({"create": "client-id", "if_none_exist": "demographics"}, "if_none_exist"),
         ({"create": "client-id", "if_none_exist": "identifier={system}|{value}"}, "if_none_exist"),
-        ({"create": "idempotency-key", "if_none_exist": "demographics"}, "if_none_exist"),
+        ({"profile": "healthlake", "if_none_exist": "demographics"}, "if_none_exist"),
         ({"create": "client-id", "on_demographic_match": "attach"}, "on_demographic_match"),
         ({"writes": "create-only", "carry_over": ("telecom",)}, "carry_over"),
         ({"writes": "create-only", "merge_strategy": "merge"}, "merge_strategy"),
         ({"writes": "create-only", "merge_strategy": "link"}, "merge_strategy"),
         ({"writes": "create-only", "merge_operation": "hapi.fhir.merge"}, "merge_operation"),
         ({"create": "client-id"}, ""),
-        ({"create": "idempotency-key", "writes": "create-only", "merge_strategy": "notify-only"}, ""),
+        ({"profile": "healthlake", "writes": "create-only", "merge_strategy": "notify-only"}, ""),
         ({"if_none_exist": "demographics", "on_demographic_match": "hold"}, ""),
     ],
 )
@@ -122,6 +122,15 @@ def test_what_a_way_of_writing_leaves_no_use_for_is_refused(keys: dict[str, Any]
     found = list(destination.conflicts())
     assert [path for path, _, _ in found] == ([(place,)] if place else [])
     assert all("leave" in remedy and place in remedy for _, _, remedy in found)
+
+
+def test_a_key_needs_the_header_that_carries_it() -> None:
+    """The server's own name of it comes from its profile, or is written."""
+    create: dict[str, Any] = {"name": "fhir", "base_url": "https://fhir.example", "create": "idempotency-key"}
+    ((place, found, remedy),) = Destination(**create).conflicts()
+    assert (place, "needs it" in found) == (("behaviour", "idempotency_header"), True)
+    assert "profile: healthlake" in remedy
+    assert not list(Destination(**create, behaviour={"idempotency_header": "Idempotency-Key"}).conflicts())
 
 
 def test_the_shipped_service_takes_client_ids() -> None:

@@ -18,17 +18,17 @@ from tests.flow.proxy import Call, Fault
 
 # Intended, built, sent, answered, settled: the first write of each life is the create of its patient.
 AROUND = ("F11", "F12", "F13", "F14", "F15", "F17")
-WAYS = [(AzureLike, "client-id"), (HealthLakeLike, "idempotency-key")]
+WAYS = [(AzureLike, "azure"), (HealthLakeLike, "healthlake")]
 CONNECTIONS = 8
 
 
 @pytest.fixture
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DoubleRig]:
     """The double and the way of creating that the test names, behind a proxy; the test starts the engine."""
-    double, create = request.param
+    double, profile = request.param
     opened = DoubleRig(tmp_path, double())
     try:
-        yield await opened.open(create=create)
+        yield await opened.open(profile=profile)
     finally:
         await opened.close()
 

@@ -9,10 +9,11 @@ from aiohttp import web
 
 from engine.fhir.patient_compartment import patients_of
 from tests.deliver.fake_chart import BASE, FakeChart
-from tests.deliver.fake_fhir import outcome_of
 
 # Google's canonical codes of the errors that are no OperationOutcome (google.rpc.Code, and their HTTP mapping).
 STATUSES: Final = {400: "INVALID_ARGUMENT", 409: "ABORTED", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
+
+LOCKED: Final = "operation_too_costly: aborted due to lock contention, resource type PATIENT"
 
 
 class GoogleLike(FakeChart):
@@ -21,8 +22,10 @@ class GoogleLike(FakeChart):
     `identifiers_only`: a condition by anything but `identifier` is answered 400 (REST reference of v1,
     `fhir.conditionalUpdate`: "limited to searching by resource identifier"). `locks`: a bundle about a patient of whom
     another bundle is under way (`under_way`) is refused with `refusal` (409 or 429; its page "Troubleshooting":
-    transaction bundles contend for locks and are rejected for a while); `bundle_gate` holds bundles under way until it
-    is set. `refused_bundles`: how many bundles to come are refused, whoever else is at work. `plain_errors`: these
+    transaction bundles contend for locks and are rejected for a while); `names_locks`: such an answer says so (its page
+    "Data ingestion throughput best practices": 429, `operation_too_costly`, "lock contention"), else it is as one of a
+    quota. `bundle_gate` holds bundles under way until it is set. `refused_bundles`: how many bundles to come are
+    refused, whoever else is at work; `bundles`: how many came. `plain_errors`: these
     errors, and those of conditions, are Google's JSON and no OperationOutcome (REST reference of v1: "a generic GCP
     error might be returned instead"). `most_entries`: a bundle with more is answered 400 (quotas: 4,500).
     """
@@ -37,7 +40,9 @@ class GoogleLike(FakeChart):
         self.identifiers_only = True
         self.locks = True
         self.refusal = 429
+        self.names_locks = True
         self.refused_bundles = 0
+        self.bundles = 0
         self.plain_errors = True
         self.most_entries = 4500
         self.refusals = 0
@@ -50,11 +55,13 @@ class GoogleLike(FakeChart):
         if request.method != "POST" or request.path.rstrip("/") != BASE:
             return await super()._handle(request)
         entries = orjson.loads(await request.read()).get("entry") or ()
+        self.bundles += 1
         patients = {patient for entry in entries for patient in patients_of(entry.get("resource") or {})}
         if self.refused_bundles > 0 or (self.locks and patients & self._locked):
             self.refused_bundles = max(0, self.refused_bundles - 1)
             self.refusals += 1
-            return self._error(self.refusal, "conflict" if self.refusal == 409 else "throttled")
+            said = LOCKED if self.names_locks else "quota exceeded"
+            return self._error(self.refusal, "too-costly" if self.names_locks else "throttled", said)
         self._locked |= patients
         self.under_way.set()
         try:
@@ -80,8 +87,17 @@ class GoogleLike(FakeChart):
             return self._error(400, "invalid")
         return super()._transaction(bundle)
 
-    def _error(self, status: int, code: str) -> web.Response:
+    def _error(self, status: int, code: str, said: str = "") -> web.Response:
         if not self.plain_errors:
-            return outcome_of(status, code)
-        error = {"code": status, "message": "SENTINEL-OF-A-PATIENT", "status": STATUSES.get(status, "UNKNOWN")}
+            return _outcome(status, code, said)
+        message = f"SENTINEL-OF-A-PATIENT {said}".strip()
+        error = {"code": status, "message": message, "status": STATUSES.get(status, "UNKNOWN")}
         return web.Response(status=status, body=orjson.dumps({"error": error}), content_type="application/json")
+
+
+def _outcome(status: int, code: str, said: str) -> web.Response:
+    text, _, diagnostics = said.partition(": ")
+    about = f"SENTINEL-OF-A-PATIENT {diagnostics}".strip()
+    issue = {"severity": "error", "code": code, "details": {"text": text}, "diagnostics": about}
+    outcome = {"resourceType": "OperationOutcome", "issue": [issue]}
+    return web.Response(status=status, body=orjson.dumps(outcome), content_type="application/fhir+json")

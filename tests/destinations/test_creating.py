@@ -17,7 +17,7 @@ from tests.destinations.google_like import GoogleLike
 from tests.destinations.healthlake_like import CONSISTENCY, KEY, HealthLakeLike
 
 CLIENT = {"create": "client-id", "if_none_exist": "identifier"}
-KEYED = {"create": "idempotency-key", "if_none_exist": "identifier"}
+KEYED = {"profile": "healthlake", "if_none_exist": "identifier"}
 ONE = client_id(Identity(MRN, "1"))
 VISIT = Identity("https://visits.riverbend.example", "V1")
 DOUBLES = [AzureLike, GoogleLike, HealthLakeLike]
@@ -349,7 +349,7 @@ async def test_only_what_is_not_there_is_written(site, server, patient, identifi
     server.add("b", identifier=[identifier("2")])
     if isinstance(server, HealthLakeLike):
         server.index()
-    site.open(writes="create-only", create=create, if_none_exist="identifier")
+    site.open(writes="create-only", profile="healthlake", create=create, if_none_exist="identifier")
     verdicts = [
         await site.send(Upsert(patient("1")), visit(), entry=1),
         await site.send(Upsert(patient("1")), visit("finished"), entry=2),

@@ -289,7 +289,8 @@ async def carry_out_bundled(
     try:
         if draft.whole and draft.stands_alone:
             return await _adopted(exchange, draft, steps, carry_out, remembered=remembered)
-        if draft.whole and 1 < len(server.writes) <= MOST_WRITES:
+        most = min(MOST_WRITES, exchange.server.settings.behaviour.bundle_entries)
+        if draft.whole and 1 < len(server.writes) <= most:
             answers = await transact(exchange, server.writes)
             if isinstance(answers, TransactionRefusal):
                 return await _one_by_one(exchange, steps, carry_out, answers)

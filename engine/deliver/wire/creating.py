@@ -78,7 +78,7 @@ def key_header(
     `shared`: for what messages of many patients name at once (a place, a person of the staff), one key for all of them.
     """
     entry = 0 if shared else exchange.entry
-    return ((exchange.server.habits.idempotency_header, idempotency_key(entry, type_, identity)),)
+    return ((exchange.server.settings.behaviour.idempotency_header, idempotency_key(entry, type_, identity)),)
 
 
 async def there_under(exchange: Exchange, identity: Identity, type_: str = PATIENT) -> ServerResource | None:

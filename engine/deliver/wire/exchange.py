@@ -10,7 +10,7 @@ from engine.deliver.stored import PATIENT, Body, ServerResource, id_of, stored
 from engine.deliver.throttling import retry_after_seconds
 from engine.deliver.verdict import Failure, HttpAttempt, KnownIdentifier
 from engine.deliver.wire.client import ServerResponse, escaped
-from engine.deliver.wire.failure import class_of, error_of, failure_of
+from engine.deliver.wire.failure import LOCK_REFUSED, class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
 from engine.deliver.wire.response_log import EchoResponse, ResponseLog, name_of
 from engine.deliver.wire.server import MEDIA_TYPE, DestinationServer
@@ -80,7 +80,8 @@ class Exchange(Learned):
     exchange began. `bundles`: several writes may go in one transaction; `response_log`: the responses so far.
     `repeatable`: all that the plan writes shows in what it writes, once it is read. `decided`: holds that a person
     has decided, each a code and its place; `place`: that of the interaction at hand, among several of its kind.
-    `entry`: the number of the entry, 0 without one.
+    `entry`: the number of the entry, 0 without one. `waits_for_locks`: what is refused for a lock is to come again as
+    it is, after a pause.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Exchange(Learned):
         self.repeatable = False
         self.decided = decided
         self.entry = 0
+        self.waits_for_locks = False
         self.place = ""
         self.response_log = ResponseLog()
         self._written: list[tuple[str, str, ServerResponse | None]] = []
@@ -122,6 +124,7 @@ class Exchange(Learned):
             server, self.channel, self.memory, _unjournaled, at=self._at, source=self.source, attempts_made=self._number
         )
         other.tried, other.again, other.decided, other.entry = self.tried, self.again, self.decided, self.entry
+        other.waits_for_locks = self.waits_for_locks
         other.adopt(self)
         return other
 
@@ -278,7 +281,10 @@ class Exchange(Learned):
             answer.read_by(read)
         failure = failure_of(answer.status, write=changes)
         codes = outcome.codes(answer.json)
-        if failure is Failure.NONE and outcome.is_fault(answer.json):
+        locked = self._is_lock_refusal(answer)
+        if locked:
+            failure = Failure.TRANSIENT
+        elif failure is Failure.NONE and outcome.is_fault(answer.json):
             failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
         if changes and failure is Failure.NONE:
             self._written.append((method, path, answer))
@@ -286,9 +292,14 @@ class Exchange(Learned):
                 self.made.add(_written(method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
         self.attempts.append(HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
-        if failure is not Failure.NONE and answer.status not in spoken:
+        if locked or (failure is not Failure.NONE and answer.status not in spoken):
             raise self._refusal(answer, failure, codes)
         return answer
+
+    def _is_lock_refusal(self, answer: ServerResponse) -> bool:
+        """Say whether the server refused a request for a lock, and it is to come again for that."""
+        refusal = self.server.settings.behaviour.lock_refusal
+        return self.waits_for_locks and refusal.matches(answer.status, answer.body)
 
     def _check_unbroken(self) -> None:
         """Send nothing that was made of what a server showed before a connection to it was lost."""
@@ -329,8 +340,9 @@ class Exchange(Learned):
             self._account(self._request("GET", url, (), b""), error, changes=False, journaled=False)
             raise _reclassed(error, write=False) from error
         self.heard = True
-        failure = failure_of(answer.status, write=False)
-        if failure is Failure.NONE or answer.status in spoken:
+        locked = self._is_lock_refusal(answer)
+        failure = Failure.TRANSIENT if locked else failure_of(answer.status, write=False)
+        if failure is Failure.NONE or (answer.status in spoken and not locked):
             return answer
         codes, request = outcome.codes(answer.json), self._request("GET", url, (), b"")
         attempt = HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, answer.body, journaled=False)
@@ -361,6 +373,8 @@ class Exchange(Learned):
 
     def _refusal(self, answer: ServerResponse, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
         wait = retry_after_seconds(answer.headers.get("retry-after", ""), self._at)
+        if self._is_lock_refusal(answer):
+            return error_of(Failure.TRANSIENT, LOCK_REFUSED, answer.status, (LOCK_REFUSED, *codes), wait)
         reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
         return error_of(failure, reason, answer.status, codes, wait)
 

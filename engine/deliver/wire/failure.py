@@ -32,6 +32,9 @@ STATUS_FAILURE: Final = {
     511: Failure.DESTINATION,
 }
 
+# The server refused it because another request holds a lock; nothing was done.
+LOCK_REFUSED: Final = "lock-refused"
+
 ERRORS: Final[dict[Failure, type[DeliveryError]]] = {
     Failure.TRANSIENT: TransientDeliveryError,
     Failure.AMBIGUOUS: AmbiguousDeliveryError,

@@ -19,7 +19,6 @@ from engine.deliver.wire.abilities import Abilities, IfMatchProofs
 from engine.deliver.wire.authorizer import Authorization, Authorizer
 from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.deliver.wire.failure import error_of, failure_of
-from engine.deliver.wire.habits import habits_of
 from engine.deliver.wire.rate import RateLimiter
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
@@ -173,7 +172,7 @@ class DestinationServer:
         limiter: RateLimiter | None = None,
     ) -> None:
         self.settings = settings
-        self.habits = habits_of(settings)
+        self._read_headers = tuple(settings.behaviour.read_headers.items())
         self.base = settings.base_url.rstrip("/")
         self.cache = caches.patients
         self._caches = caches
@@ -196,7 +195,7 @@ class DestinationServer:
         """Send one request with the destination's authorization; once more with a new one where that is refused."""
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if method == "GET":
-            names += (FRESH, *self.habits.read_headers)
+            names += (FRESH, *self._read_headers)
         again = False
         while True:
             # Its turn first: what proves the engine and what the fence says are of the moment at which it leaves.

@@ -7,9 +7,20 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Retry
-from engine.deliver.throttling import Breaker, BreakerState, FailureAttribution, PoisonDetector, wait_seconds, window
+from engine.deliver.throttling import (
+    MOST_COUNTED,
+    MOST_LOCK_REFUSALS,
+    Breaker,
+    BreakerState,
+    FailureAttribution,
+    PoisonDetector,
+    lock_seconds,
+    wait_seconds,
+    window,
+)
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.client import CONNECTING
+from engine.deliver.wire.failure import LOCK_REFUSED
 
 HELD: Final = "server-error"
 # Failures that no entry can be the cause of: nothing was sent, or the server asks everybody to wait.
@@ -37,6 +48,7 @@ class DeliveryThrottle:
         self._retry = retry
         self._monotonic = monotonic
         self._draw = draw
+        self._lock_refusals: dict[int, int] = {}
 
     def allowed(self, under_way: int) -> int:
         """Return how many more deliveries may start now."""
@@ -98,12 +110,18 @@ class DeliveryThrottle:
         An entry that keeps failing while others succeed is held; its last failure becomes a note.
         """
         was = self.open
-        if verdict.failure not in {Failure.NONE, Failure.PERMANENT}:
+        if verdict.reason == LOCK_REFUSED:
+            verdict = self._refused_for_lock(entry, verdict)
+        elif verdict.failure not in {Failure.NONE, Failure.PERMANENT}:
             verdict = self._failed(entry, verdict)
         elif verdict.unasked:
             self.breaker = self.breaker.unasked(self._monotonic())
         else:
             self._answered(entry, verdict, begun)
+        if verdict.reason != LOCK_REFUSED and not (
+            verdict.kind is VerdictKind.RETRY and self._is_out_of_patience(entry)
+        ):
+            self._lock_refusals.pop(entry, None)
         if self.open is not was:
             telemetry.BREAKER.labels(self._name).set(self.open)
         return verdict
@@ -134,6 +152,25 @@ class DeliveryThrottle:
         self._window = self._window if alone else self._window.failed()
         return verdict
 
+    def lock_refusals(self, entry: int) -> int:
+        """Return how often in a row an entry was refused for a lock; once it was too often, until it is done."""
+        return self._lock_refusals.get(entry, 0)
+
+    def _is_out_of_patience(self, entry: int) -> bool:
+        return self.lock_refusals(entry) >= MOST_LOCK_REFUSALS
+
+    def _refused_for_lock(self, entry: int, verdict: Verdict) -> Verdict:
+        """Take a refusal for an answer: it says nothing bad of the destination, but that fewer at once would do."""
+        self.breaker = self.breaker.answered()
+        self.poison_detector.answered(entry)
+        self._window = self._window.failed()
+        refusals = self._lock_refusals.pop(entry, 0) + 1
+        if len(self._lock_refusals) >= MOST_COUNTED:
+            self._lock_refusals.pop(next(iter(self._lock_refusals)))
+        self._lock_refusals[entry] = refusals
+        wait = max(lock_seconds(refusals, self._draw()), verdict.retry_after_seconds)
+        return replace(verdict, retry_after_seconds=wait)
+
     def _held(self, verdict: Verdict) -> Verdict:
         return replace(verdict, kind=VerdictKind.HELD, reason=HELD).noting(verdict.reason)
 
@@ -141,7 +178,8 @@ class DeliveryThrottle:
         """Return when to try a delivery again after an attempt failed; None where it is not tried again by itself."""
         if verdict.kind is not VerdictKind.RETRY:
             return None
-        return now + timedelta(seconds=max(self.backoff_seconds(attempt), verdict.retry_after_seconds))
+        backoff = 0.0 if verdict.reason == LOCK_REFUSED else self.backoff_seconds(attempt)
+        return now + timedelta(seconds=max(backoff, verdict.retry_after_seconds))
 
     def backoff_seconds(self, attempts: int) -> float:
         """Return how long to wait after `attempts` failed, with full jitter."""

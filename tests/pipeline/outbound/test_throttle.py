@@ -1,15 +1,18 @@
 """The throttle of a destination: window, breaker and backoff together."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from engine.config.destination import Retry
-from engine.deliver.throttling import FAILURES_TO_OPEN, BreakerState
+from engine.deliver.throttling import FAILURES_TO_OPEN, MOST_LOCK_REFUSALS, BreakerState
 from engine.deliver.verdict import Failure, HttpAttempt, Verdict, VerdictKind
 from engine.http.request import HttpRequest
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 
 NOW = datetime(2025, 7, 1, 9, tzinfo=UTC)
 LOST = Verdict(VerdictKind.RETRY, "connection-lost", failure=Failure.TRANSIENT)
+LOCKED = Verdict(VerdictKind.RETRY, "lock-refused", failure=Failure.TRANSIENT)
+TOO_MANY = Verdict(VerdictKind.RETRY, "http-429", failure=Failure.TRANSIENT)
 BROKEN = Verdict(VerdictKind.RETRY, "http-500", failure=Failure.AMBIGUOUS)
 PUT = HttpAttempt(HttpRequest(1, "PUT", "Patient/1", (), b"", NOW), 200, (), Failure.NONE, 1.0, b"")
 GOOD = Verdict(VerdictKind.DELIVERED, "updated", attempts=(PUT,))
@@ -85,6 +88,44 @@ def test_no_connection_is_nobodys_fault_and_opens_for_one_entry() -> None:
     for _ in range(FAILURES_TO_OPEN):
         throttle.record_result(1, refused, 0)
     assert throttle.breaker.gate is BreakerState.OPEN
+
+
+def test_a_refusal_for_a_lock_waits_longer_each_time_and_is_an_answer() -> None:
+    """It neither opens the breaker nor makes a poison of the entry; only fewer deliveries go at once."""
+    clock = Clock()
+    throttle = made(clock)
+    throttle.record_result(2, GOOD, clock.now)
+    waits = []
+    for tries in range(1, MOST_LOCK_REFUSALS + 1):
+        assert throttle.lock_refusals(1) == tries - 1
+        verdict = throttle.record_result(1, LOCKED, clock.now)
+        again = throttle.retry_at(verdict, tries, NOW)
+        assert again is not None
+        waits.append((again - NOW).total_seconds())
+        throttle.record_result(2, GOOD, clock.now)
+        clock.now += 600
+    assert waits == [1.5, 2.5, 4.5, 8.5, 16.5, 32.5]
+    assert (throttle.breaker.gate, throttle.down) == (BreakerState.CLOSED, False)
+    asked = replace(LOCKED, retry_after_seconds=90)
+    assert throttle.record_result(3, asked, clock.now).retry_after_seconds == 90
+    for entry in range(FAILURES_TO_OPEN * 2):
+        throttle.record_result(entry, LOCKED, clock.now)
+    assert (throttle.breaker.gate, throttle.allowed(0)) == (BreakerState.CLOSED, 1)
+
+
+def test_refusals_for_a_lock_are_counted_until_the_entry_is_done() -> None:
+    """Once they were too many, failures of another kind count as ever, and no new patience begins before the end."""
+    clock = Clock()
+    throttle = made(clock)
+    throttle.record_result(1, LOCKED, clock.now)
+    throttle.record_result(1, LOST, clock.now)
+    assert throttle.lock_refusals(1) == 0
+    for _ in range(MOST_LOCK_REFUSALS):
+        throttle.record_result(1, LOCKED, clock.now)
+    throttle.record_result(1, TOO_MANY, clock.now)
+    assert throttle.lock_refusals(1) == MOST_LOCK_REFUSALS
+    throttle.record_result(1, GOOD, clock.now)
+    assert throttle.lock_refusals(1) == 0
 
 
 def test_a_poison_is_held() -> None:
