@@ -132,10 +132,15 @@ Headers = Annotated[
 ]
 
 
+def looks_like_credential(name: str) -> bool:
+    """Say whether a header's name says that its value is a credential."""
+    return _CREDENTIAL.search(name) is not None
+
+
 def header_warnings(headers: Mapping[str, HeaderValue]) -> Iterator[Placed]:
     """Yield the headers whose name says that they are credentials, and whose value is written in the file."""
     for name, value in headers.items():
-        if value.text is not None and _CREDENTIAL.search(name):
+        if value.text is not None and looks_like_credential(name):
             yield ("headers", name), "what looks like a credential, written in the file", "refer to it: {env: NAME}"
 
 

@@ -58,10 +58,11 @@ def _inner(field: FieldInfo) -> tuple[str, type[BaseModel] | None]:
 
 
 def _default(field: FieldInfo) -> str:
-    return "required" if field.is_required() else _written(field.get_default(call_default_factory=True))
+    return "required" if field.is_required() else written(field.get_default(call_default_factory=True))
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """Return a value as YAML has it; empty for none, and `{}` for a block."""
     if value is None or value == "":
         return ""
     if isinstance(value, bool):
@@ -69,7 +70,7 @@ def _written(value: Any) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(written, value))}]"
     if isinstance(value, dict):
         return "{}"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -47,6 +47,11 @@ ALGORITHMS: Final[Mapping[str, tuple[str, ...]]] = {
 AwsName = Annotated[str, shaped(r"[a-z0-9-]{0,64}", "a name as AWS writes it, such as us-east-1 or healthlake")]
 
 
+def keys_of(type_: str) -> frozenset[str]:
+    """Return the keys of `auth` that a kind of sign-in uses."""
+    return frozenset({"type", *_NEEDED[type_], *_ALSO.get(type_, ())})
+
+
 class Auth(Frozen):
     """How a destination knows the engine."""
 
@@ -104,7 +109,7 @@ class Auth(Frozen):
         for name in needed:
             if not getattr(self, name):
                 yield (name,), "missing", f"add it: auth of type {self.type} needs {name}"
-        used = {"type", *needed, *_ALSO.get(self.type, ())}
+        used = keys_of(self.type)
         given = [name for name in type(self).model_fields if name not in used and self._gives(name)]
         if given:
             types = [type_ for type_ in _NEEDED if given[0] in (*_NEEDED[type_], *_ALSO.get(type_, ()))]

@@ -57,6 +57,7 @@ async def test_destinations_are_paused_and_alerts_acknowledged(rig: Rig) -> None
     """A pause shows in the list with its reason, and opens an alert that somebody takes care of."""
     assert "is paused" in await cli(rig, "destinations", "pause", "interchange", "--reason", "upgrade")
     await rig.sender([person(1)], 1).run()
+    assert "auth.client_secret" in await cli(rig, "destinations", "settings", "interchange")
     listed = await cli(rig, "destinations", "list")
     assert "by-operator upgrade" in listed
     async with asyncio.timeout(40):

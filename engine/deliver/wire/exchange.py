@@ -281,7 +281,7 @@ class Exchange(Learned):
             answer.read_by(read)
         failure = failure_of(answer.status, write=changes)
         codes = outcome.codes(answer.json)
-        locked = self._is_lock_refusal(answer)
+        locked = _is_locked(self, answer)
         if locked:
             failure = Failure.TRANSIENT
         elif failure is Failure.NONE and outcome.is_fault(answer.json):
@@ -293,13 +293,8 @@ class Exchange(Learned):
         kept = b"" if changes and failure is Failure.NONE else answer.body
         self.attempts.append(HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
         if locked or (failure is not Failure.NONE and answer.status not in spoken):
-            raise self._refusal(answer, failure, codes)
+            raise _refusal(answer, failure, codes, locked=locked, at=self._at)
         return answer
-
-    def _is_lock_refusal(self, answer: ServerResponse) -> bool:
-        """Say whether the server refused a request for a lock, and it is to come again for that."""
-        refusal = self.server.settings.behaviour.lock_refusal
-        return self.waits_for_locks and refusal.matches(answer.status, answer.body)
 
     def _check_unbroken(self) -> None:
         """Send nothing that was made of what a server showed before a connection to it was lost."""
@@ -340,14 +335,14 @@ class Exchange(Learned):
             self._account(self._request("GET", url, (), b""), error, changes=False, journaled=False)
             raise _reclassed(error, write=False) from error
         self.heard = True
-        locked = self._is_lock_refusal(answer)
+        locked = _is_locked(self, answer)
         failure = Failure.TRANSIENT if locked else failure_of(answer.status, write=False)
         if failure is Failure.NONE or (answer.status in spoken and not locked):
             return answer
         codes, request = outcome.codes(answer.json), self._request("GET", url, (), b"")
         attempt = HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, answer.body, journaled=False)
         self.attempts.append(attempt)
-        raise self._refusal(answer, failure, codes)
+        raise _refusal(answer, failure, codes, locked=locked, at=self._at)
 
     def _met(self, found: ServerResource) -> ServerResource:
         """Return a match of a search, which some servers show as it was a while ago."""
@@ -371,12 +366,21 @@ class Exchange(Learned):
         failure = class_of(_reclassed(error, write=changes))
         self.attempts.append(HttpAttempt(request, error.status, error.codes, failure, 0.0, b"", journaled))
 
-    def _refusal(self, answer: ServerResponse, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
-        wait = retry_after_seconds(answer.headers.get("retry-after", ""), self._at)
-        if self._is_lock_refusal(answer):
-            return error_of(Failure.TRANSIENT, LOCK_REFUSED, answer.status, (LOCK_REFUSED, *codes), wait)
-        reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
-        return error_of(failure, reason, answer.status, codes, wait)
+
+def _is_locked(exchange: Exchange, answer: ServerResponse) -> bool:
+    """Say whether the server refused a request for a lock, and it is to come again for that."""
+    refusal = exchange.server.settings.behaviour.lock_refusal
+    return exchange.waits_for_locks and refusal.matches(answer.status, answer.body)
+
+
+def _refusal(
+    answer: ServerResponse, failure: Failure, codes: tuple[str, ...], *, locked: bool, at: datetime
+) -> DeliveryError:
+    wait = retry_after_seconds(answer.headers.get("retry-after", ""), at)
+    if locked:
+        return error_of(Failure.TRANSIENT, LOCK_REFUSED, answer.status, (LOCK_REFUSED, *codes), wait)
+    reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
+    return error_of(failure, reason, answer.status, codes, wait)
 
 
 def _reclassed(error: DeliveryError, *, write: bool) -> DeliveryError:

@@ -149,6 +149,9 @@ DESTINATIONS: Final = {
     "list": Command(
         "List destinations: state, what is waiting and since when, what is held.",
     ),
+    "settings": Command(
+        "List the keys of a destination that are in force, and what set each; a secret only says that it is set.",
+    ),
     "pause": Command(
         "Pause a destination until it is resumed, even after a restart; messages are accepted and wait.",
     ),
@@ -360,7 +363,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         CHANNELS,
     ),
     "destinations": Command(
-        "List, pause, resume and retry destinations.",
+        "List, pause, resume and retry destinations; their settings.",
         "engine.ops.cli.operating.destinations:app",
         DESTINATIONS,
     ),

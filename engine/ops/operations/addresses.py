@@ -41,6 +41,7 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
     "replays.resume": ("POST", "/replays/{run}/resume"),
     "channels.list": ("GET", "/channels"),
     "destinations.list": ("GET", "/destinations"),
+    "destinations.settings": ("GET", "/destinations/settings"),
     "codes.unmapped": ("GET", "/codes/unmapped"),
     "mappings.files": ("GET", "/mappings/files"),
     "mappings.file": ("GET", "/mappings/file"),

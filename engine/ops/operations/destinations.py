@@ -1,11 +1,12 @@
 """Operations on destinations: their state and what waits for them; pause and resume."""
 
 import asyncio
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field
 
 from engine.clock import now
+from engine.config.in_force import keys_in_force
 from engine.errors import UsageError
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state.pausing import Pause
@@ -48,6 +49,19 @@ class DestinationView(Answer, facts=True):
     lacks: tuple[str, ...]
 
 
+class KeyView(Answer, facts=True):
+    """A key of a destination that is in force.
+
+    `value`: as its file would have it; of a secret only that it is `set`, empty for none. `origin`: whether file or
+    profile set it. `default`: what it would be without the file, or without the profile.
+    """
+
+    key: str
+    value: str
+    origin: Literal["file", "profile", "default"]
+    default: str
+
+
 class OfDestination(Request):
     """A destination by its name."""
 
@@ -69,6 +83,18 @@ class ListDestinations(Operation[list[DestinationView]]):
     async def run(self, engine: Engine, _actor: Actor) -> list[DestinationView]:
         """Return all destinations."""
         return await _views(engine, *sorted(engine.dispatches))
+
+
+class ListSettings(OfDestination, Operation[list[KeyView]]):
+    """List the keys of a destination that are in force, and what set each: its file, its profile or the default."""
+
+    name = "destinations.settings"
+    permission = Permission.METADATA
+
+    async def run(self, engine: Engine, _actor: Actor) -> list[KeyView]:
+        """Return the keys, those of which the default is in force last."""
+        found = keys_in_force(engine.dispatches[self.found(engine)].settings)
+        return [KeyView.of(one) for one in sorted(found, key=lambda one: one.origin == "default")]
 
 
 class PauseDestination(OfDestination, Operation[DestinationView]):
@@ -145,4 +171,4 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> DestinationView:
     )
 
 
-DESTINATIONS: Final = (ListDestinations, PauseDestination, ResumeDestination, RetryDestination)
+DESTINATIONS: Final = (ListDestinations, ListSettings, PauseDestination, ResumeDestination, RetryDestination)

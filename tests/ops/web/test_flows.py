@@ -15,7 +15,7 @@ from engine.ops.sender.line import send_messages
 from engine.security.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from tests.flow import operator
 from tests.flow.proxy import Call, Fault
-from tests.flow.rig import free_port, running
+from tests.flow.rig import SECRET, free_port, running
 from tests.ops.command import command
 from tests.ops.web.conftest import Site, alike, message, start
 from tests.ops.web.person import PASSWORD, Person
@@ -209,6 +209,17 @@ async def test_a_destination_is_paused_and_resumed(site: Site) -> None:
     await one.get("/channels")
     await one.post("/destinations/resume", {"destination": "interchange"})
     assert "interchange is paused" not in (await one.get("/overview")).text
+
+
+async def test_the_settings_of_a_destination_are_shown_with_what_set_them(site: Site) -> None:
+    """Those of its file first, the rest folded; of a secret only that it is set."""
+    one = await site.person("viewer")
+    text = (await one.get("/channels")).text
+    _, _, settings = text.partition("<h2>Settings of interchange</h2>")
+    own, _, rest = settings.partition("<details>")
+    assert re.search(r"auth\.client_secret</th>.*?<bdi>set</bdi></td><td[^>]*>file<", own)
+    assert SECRET not in text
+    assert ("auth.client_id" in own, "timeout_seconds" in own, "timeout_seconds" in rest) == (True, False, True)
 
 
 async def test_a_destination_is_tried_at_once(site: Site) -> None:

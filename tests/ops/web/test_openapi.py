@@ -83,6 +83,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("viewer", "reasons", {"kind": "held"}),
     ("operator", "destinations.pause", {"destination": "interchange", "reason": "upgrade"}),
     ("viewer", "destinations.list", {}),
+    ("viewer", "destinations.settings", {"destination": "interchange"}),
     ("operator", "destinations.resume", {"destination": "interchange"}),
     ("operator", "destinations.retry", {"destination": "interchange"}),
     ("operator", "channels.stop", {"channel": "riverbend-adt"}),

@@ -6,7 +6,9 @@ from rich.text import Text
 from engine.ops.cli.operating.status import state_of
 from engine.ops.operations.destinations import (
     DestinationView,
+    KeyView,
     ListDestinations,
+    ListSettings,
     PauseDestination,
     ResumeDestination,
     RetryDestination,
@@ -15,7 +17,7 @@ from engine.ops.terminal.command import asks
 from engine.ops.views.phrases import phrase
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_line, table, utc
 
-app = typer.Typer(help="List, pause, resume and retry destinations.", no_args_is_help=True)
+app = typer.Typer(help="List, pause, resume and retry destinations; their settings.", no_args_is_help=True)
 
 
 @app.command(name="list")
@@ -27,6 +29,17 @@ def list_(rows: list[DestinationView]) -> None:
     """
     headings = ("Destination", "State", "Reason", "Since (UTC)", "By", "Waiting #", "Oldest (UTC)", "Held #")
     output().print(table(headings, (_row(row) for row in rows)))
+
+
+@app.command(name="settings")
+@asks(ListSettings, destination="DESTINATION")
+def settings(rows: list[KeyView]) -> None:
+    """List the keys of a destination that are in force, and what set each; a secret only says that it is set.
+
+    Example: adt-engine destinations settings interchange --data /var/lib/adt-engine
+    """
+    cells = ((one.key, one.value, one.origin, "" if one.origin == "default" else one.default) for one in rows)
+    output().print(table(("Key", "Value", "Set by", "Otherwise"), (tuple(map(cell, row)) for row in cells)))
 
 
 @app.command()

@@ -17,7 +17,7 @@ from engine.ops.operations.channels import (
     StartChannel,
     StopChannel,
 )
-from engine.ops.operations.destinations import ListDestinations, PauseDestination, ResumeDestination
+from engine.ops.operations.destinations import ListDestinations, ListSettings, PauseDestination, ResumeDestination
 from engine.ops.operations.kept import DeliverKept, PlanKept
 from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError
@@ -40,9 +40,11 @@ async def _show(
     alarm: str = "",
 ) -> Response:
     channels, destinations = await asyncio.gather(call.perform(ListChannels), call.perform(ListDestinations))
+    keys = await asyncio.gather(*(call.perform(ListSettings, destination=one.destination) for one in destinations))
+    settings = list(zip(destinations, keys, strict=True))
     return await call.page(
-        "channels.html", status, channels=channels, destinations=destinations, drained=drained, given=given or {},
-        alarm=alarm,
+        "channels.html", status, channels=channels, destinations=destinations, settings=settings, drained=drained,
+        given=given or {}, alarm=alarm,
     )  # fmt: skip
 
 
