@@ -39,7 +39,9 @@ class Profile(BaseModel):
 
     `software`: beginnings of the names that its CapabilityStatement may give, `hosts`: patterns of its host names; both
     for guesses. `sources`: where the facts were published. `defaults`: keys of a destination, as its file writes them;
-    how the server behaves is the key `behaviour`. `habits`: what people should know, a sentence each.
+    how the server behaves is the key `behaviour`. `sign_in`: the kinds of credentials that it usually takes, the
+    usual one first; empty where any may be. `token_path`: where its token endpoint is. `habits`: what people should
+    know, a sentence each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +52,8 @@ class Profile(BaseModel):
     hosts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     defaults: dict[str, Any] = {}
+    sign_in: tuple[str, ...] = ()
+    token_path: str = ""
     habits: tuple[str, ...] = ()
     forbids: tuple[ForbiddenValue, ...] = ()
 

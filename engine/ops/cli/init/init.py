@@ -177,7 +177,7 @@ def _answers(
         if question.name in options:
             answer = _checked(question, options, channels)
         elif asks:
-            answer = _prompted(question, default, channels)
+            answer = _prompted(question, default, channels, question.choices(answers))
         else:
             answer = "" if default is None else default
             if default is None or not yes:
@@ -198,15 +198,19 @@ def _what_is_missing(missing: Sequence[Prompt], *, yes: bool) -> str:
     return f"nothing can be asked here (no terminal, or --json): answer by {options}; --yes takes the defaults"
 
 
-def _prompted(question: Prompt, default: Answer | None, channels: Path) -> Answer:
+def _prompted(question: Prompt, default: Answer | None, channels: Path, choices: Mapping[str, str]) -> Answer:
     """Ask a person until the answer is one; of a list the answers are separated by commas."""
     note("")
     note(question.why, "dim")
+    width = max(map(len, choices), default=0)
+    for choice, what in choices.items():
+        note(f"  {choice:<{width}}  {what}", "dim")
+    asked = question.text.partition(" (")[0] if choices else question.text
     if question.kind is bool:
         return typer.confirm(question.text, default=bool(default), err=True)
     shown = ", ".join(default) if isinstance(default, list) else default
     while True:
-        text = str(typer.prompt(question.text, default=shown, show_default=bool(shown), err=True)).strip()
+        text = str(typer.prompt(asked, default=shown, show_default=bool(shown), err=True)).strip()
         answer: Answer = [one.strip() for one in text.split(",") if one.strip()] if question.kind is list else text
         fault = _fault(question, answer, channels) or ("it must be answered" if not answer and default is None else "")
         if not fault:

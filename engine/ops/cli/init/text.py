@@ -12,6 +12,7 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.model import Step, field_at, words
 from engine.config.network import is_loopback
+from engine.config.profile import GENERIC, NAMES, Profile, guessed, profile_of
 from engine.config.schema import editor_line
 from engine.config.source import look, parse
 from engine.mapping.authoring.draft_text import quoted
@@ -19,6 +20,7 @@ from engine.mapping.authoring.draft_text import quoted
 Answer = str | bool | list[str]
 Answers = Mapping[str, Answer]
 
+SHIPPED: Final = "shipped"
 NO_TLS: Final = "none"
 FILES: Final = "files"
 TEST: Final = "test"
@@ -39,6 +41,23 @@ AUTH_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "google_metadata": {},
     "aws_sigv4": {"region": "region"},
 }  # fmt: skip
+# What each kind of credentials is, for a choice.
+KINDS: Final[Mapping[str, str]] = {
+    "none": "nobody signs in",
+    "client_credentials": "OAuth2 with a client secret",
+    "bearer": "a token that stays the same",
+    "basic": "name and password",
+    "private_key_jwt": "OAuth2 with a private key, as SMART backend services",
+    "refresh_token": "OAuth2 with a refresh token",
+    "entra_certificate": "Entra ID with a certificate",
+    "managed_identity": "the identity of this machine in Azure",
+    "google_service_account": "the JSON key of a service account",
+    "google_metadata": "the identity of this machine at Google",
+    "aws_sigv4": "an AWS access key, or the role of this machine",
+}
+# The FHIR base of the shipped service.
+_OUR_PATH: Final = "/fhir/R4"
+_REGION: Final = re.compile(r"healthlake\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 FIRST_PORT: Final = 2575
 ZONES: Final = "zoneinfo/"
 
@@ -46,7 +65,8 @@ ZONES: Final = "zoneinfo/"
 class Prompt(NamedTuple):
     """One question. `path`: the key that is answered, whose model checks it; `default` None: it must be answered.
 
-    `kind`: a text, a list of texts, or yes and no. Questions whose `when` says no are not asked.
+    `kind`: a text, a list of texts, or yes and no. Questions whose `when` says no are not asked. `choices`: what a
+    person is shown to choose from, each with what it is.
     """
 
     name: str
@@ -56,6 +76,7 @@ class Prompt(NamedTuple):
     default: Callable[[Answers], Answer | None]
     when: Callable[[Answers], bool] = lambda _answers: True
     kind: type = str
+    choices: Callable[[Answers], Mapping[str, str]] = lambda _answers: {}
 
     @property
     def option(self) -> str:
@@ -82,7 +103,7 @@ def _asks_for(question: str) -> Callable[[Answers], bool]:
 
 def _scope(answers: Answers) -> str:
     """Return the scope of most servers, or the one that Entra gives tokens for a server by."""
-    by_entra = answers.get("auth") == "entra_certificate"
+    by_entra = answers.get("auth") == "entra_certificate" or answers.get("profile") == "azure"
     return f"{_base(answers)}/.default" if by_entra else "system/*.*"
 
 
@@ -91,9 +112,34 @@ def _base(answers: Answers) -> str:
 
 
 def _token_url(answers: Answers) -> str | None:
-    """Return where the shipped service has its token endpoint; None for a base that is not laid out as its own."""
-    base = urlsplit(str(answers["base_url"]))
-    return f"{base.scheme}://{base.netloc}/oauth/token" if base.path.rstrip("/") in {"/fhir", "/fhir/R4"} else None
+    """Return where the server has its token endpoint; None where neither its profile nor its layout says that."""
+    base, named = urlsplit(str(answers["base_url"])), _profile(answers)
+    path = named.token_path
+    if named.profile == GENERIC and base.path.rstrip("/") in {"/fhir", _OUR_PATH}:
+        path = profile_of(SHIPPED).token_path
+    return f"{base.scheme}://{base.netloc}{path}" if path else None
+
+
+def _profile(answers: Answers) -> Profile:
+    return profile_of(str(answers.get("profile") or GENERIC))
+
+
+def _guessed(answers: Answers) -> str:
+    """Return the profile that the address speaks for: by its host, or as the shipped service on this machine."""
+    base = urlsplit(_base(answers))
+    if found := guessed("", _base(answers)):
+        return found
+    return SHIPPED if base.path.rstrip("/") == _OUR_PATH and is_loopback(base.hostname or "") else GENERIC
+
+
+def _kinds(answers: Answers) -> Mapping[str, str]:
+    """Return the kinds of credentials that the server usually takes, the usual one first."""
+    return {kind: KINDS[kind] for kind in _profile(answers).sign_in or KINDS}
+
+
+def _region(answers: Answers) -> str | None:
+    found = _REGION.fullmatch(urlsplit(_base(answers)).hostname or "")
+    return found[1] if found else None
 
 
 def _zone(_answers: Answers) -> str:
@@ -146,9 +192,12 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
                  (*destination, "name"), _is("fhir")),
         Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
                  (*destination, "base_url"), _is(None)),
+        Prompt("profile", f"Which server it is ({', '.join(NAMES)})",
+                 "Its profile sets defaults and refuses what it cannot do; generic: any server.",
+                 (*destination, "profile"), _guessed, choices=lambda _: {one: profile_of(one).title for one in NAMES}),
         Prompt("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4")),
-        Prompt("auth", f"Credentials (none, {', '.join(AUTH_KEYS)})", "How that server knows the engine.",
-                 (*auth, "type"), _is("none")),
+        Prompt("auth", f"Credentials ({', '.join(KINDS)})", "How that server knows the engine.",
+                 (*auth, "type"), lambda answers: next(iter(_kinds(answers))), choices=_kinds),
         Prompt("token_url", "Token endpoint", "Where a token is got for these credentials.",
                  (*auth, "token_url"), _token_url, _asks_for("token_url")),
         Prompt("client_id", "The engine's name there", "As the server has registered it.",
@@ -165,7 +214,7 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
         Prompt("audience", "Whom the token is for", "The URL of the FHIR service, as Azure has it.",
                  (*auth, "audience"), _base, _asks_for("audience")),
         Prompt("region", "Region of AWS", "It is part of each signature, such as us-east-1.",
-                 (*auth, "region"), _is(None), _asks_for("region")),
+                 (*auth, "region"), _region, _asks_for("region")),
     )  # fmt: skip
 
 
@@ -281,6 +330,9 @@ def _authorities(answer: Answer) -> Iterator[str]:
 def _destination(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
     yield "destinations:"
     yield f"  - name: {_text(answers['destination'])}"
+    if answers["profile"] != GENERIC:
+        yield "    # It sets defaults of other keys: `adt-engine help servers`."
+        yield f"    profile: {answers['profile']}"
     yield f"    fhir: {answers['fhir']}"
     yield f"    base_url: {_text(answers['base_url'])}"
     yield "    # What is written here is planned by the channel's mapping, or by one of its own: `mapping: NAME`."

@@ -14,9 +14,10 @@ from cryptography import x509
 
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
+from engine.config.profile import NAMES, profile_of
 from engine.config.sign_in import Auth
 from engine.config.source import look, parse
-from engine.ops.cli.init.text import AUTH_KEYS, Answer, channel_text, fault_of, questions, wrong
+from engine.ops.cli.init.text import AUTH_KEYS, KINDS, Answer, channel_text, fault_of, questions, wrong
 from tests.config.test_schema import both
 from tests.config.test_schema import wrong as underlined
 from tests.interchange.nursery import ran
@@ -197,6 +198,7 @@ def test_the_test_certificate_is_for_this_machine_and_not_for_long(tmp_path: Pat
         pytest.param(("--yes", *LEAST, "--authority", "HOSP"), "found 'HOSP'; NAME=URI", id="authority"),
         pytest.param(("--yes", *LEAST, "--authority", "A=b"), "--authority: found 'b'; an abs", id="system"),
         pytest.param(("--yes", *LEAST, "--auth", "bearer", "--secret", "swordfish"), "refer to it", id="secret"),
+        pytest.param(("--yes", *LEAST, "--profile", "azur"), "--profile: found 'azur'", id="profile"),
         pytest.param(("--yes", *LEAST, "--scope", "a"), "--scope is of no use with the other answers", id="unused"),
         pytest.param(("--yes", *LEAST, "--mapping", "x\ty"), "--mapping: found", id="control character"),
     ],
@@ -210,24 +212,80 @@ def test_what_is_wrong_or_missing_is_told(tmp_path: Path, options: tuple[str, ..
     assert not (tmp_path / "channels").exists()
 
 
-def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
-    """At a terminal: a return takes the default, a wrong answer is told and asked again, options are not asked."""
-    typed = ["a b", "lab", "", "70000", "2600", "test", "", "REG|HOSP, ED|HOSP", "UTC", "", "y"]
-    typed += ["", "", "", "https://fhir.example/base", "", ""]
+def typing(folder: Path, typed: list[str], *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command at a terminal at which some lines are typed."""
     primary, secondary = pty.openpty()
     os.write(primary, "".join(f"{line}\n" for line in typed).encode())
     done = subprocess.run(
-        [sys.executable, "-m", "engine", "channels", "init", "--contact", "desk 7"],
+        [sys.executable, "-m", "engine", "channels", "init", *options],
         stdin=secondary,
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
         timeout=120,
         check=False,
     )
     for end in (primary, secondary):
         with contextlib.suppress(OSError):
             os.close(end)
+    return done
+
+
+def test_the_profile_is_guessed_and_its_sign_in_is_offered(tmp_path: Path) -> None:
+    """By the address; what is shown to choose from is what that server takes, and a slip of the pen is told."""
+    base = "https://healthlake.eu-west-2.amazonaws.com/datastore/d/r4"
+    typed = [*[""] * 11, base, "azur", "", "", "", ""]
+    done = typing(tmp_path, typed, "--name", "lab", "--contact", "desk 7")
+    assert done.returncode == 0, done.stderr
+    assert "  azure       Azure Health Data Services" in done.stderr
+    assert "did you mean azure?" in done.stderr
+    assert "Which server it is [healthlake]:" in done.stderr
+    assert "Credentials [aws_sigv4]:" in done.stderr
+    assert "Region of AWS [eu-west-2]:" in done.stderr
+    assert "entra_certificate" not in done.stderr
+    ((destination,),) = (channel.destinations for channel in load_channels(tmp_path / "channels"))
+    assert (destination.profile, destination.create) == ("healthlake", "idempotency-key")
+    assert (destination.auth.type, destination.auth.region) == ("aws_sigv4", "eu-west-2")
+
+
+@pytest.mark.parametrize(
+    ("base", "profile"),
+    [
+        ("https://ws-fhir.fhir.azurehealthcareapis.com", "azure"),
+        ("https://healthcare.googleapis.com/v1/projects/p/locations/l/datasets/d/fhirStores/f/fhir", "google"),
+        ("https://api.medplum.com/fhir/R4", "medplum"),
+        ("http://127.0.0.1:8080/fhir/R4", "shipped"),
+        ("http://127.0.0.1:8080/fhir", "generic"),
+        ("https://fhir.example/fhir/R4", "generic"),
+    ],
+)
+def test_an_address_speaks_for_a_profile(base: str, profile: str) -> None:
+    """By its host; a layout that several servers have says nothing, but on this machine."""
+    (question,) = (one for one in questions(()) if one.name == "profile")
+    assert question.default({"base_url": base}) == profile
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_profile_offers_can_be_answered(tmp_path: Path, name: str) -> None:
+    """Its sign-in is one that is known, and with it the file is read without a conflict."""
+    assert set(profile_of(name).sign_in) <= set(KINDS)
+    where = ("--token-url", "https://a.example/token") if name == "azure" else ()
+    region = ("--region", "us-east-1") if name == "healthlake" else ()
+    (destination,) = made(tmp_path, "--profile", name, *where, *region).destinations
+    usual = next(iter(profile_of(name).sign_in), "none")
+    assert (destination.profile, destination.auth.type) == (name, usual)
+    token = profile_of(name).token_path
+    if token and usual == "client_credentials":
+        assert destination.auth.token_url == f"https://fhir.example{token}"
+    if name == "azure":
+        assert destination.auth.scope == "https://fhir.example/base/.default"
+
+
+def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
+    """At a terminal: a return takes the default, a wrong answer is told and asked again, options are not asked."""
+    typed = ["a b", "lab", "", "70000", "2600", "test", "", "REG|HOSP, ED|HOSP", "UTC", "", "y"]
+    typed += ["", "", "", "https://fhir.example/base", "", "", ""]
+    done = typing(tmp_path, typed, "--contact", "desk 7")
     assert done.returncode == 0, done.stderr
     assert "found 'a b'; a name of 1 to" in done.stderr
     assert "found '70000'" in done.stderr
@@ -325,4 +383,4 @@ def test_each_kind_of_credentials_is_written(
 def test_every_kind_of_credentials_can_be_asked_for() -> None:
     """None is left out in silence."""
     kinds = get_args(Auth.model_fields["type"].annotation)
-    assert set(AUTH_KEYS) == set(kinds) - {"none"}
+    assert set(AUTH_KEYS) == set(kinds) - {"none"} == set(KINDS) - {"none"}
