@@ -1,8 +1,11 @@
 """A server is told of an event: by which message, how its answers are taken, and that nothing it does is raised."""
 
+import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +22,8 @@ from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import AT, MRN, Site
 from tests.deliver.fake_chart import FakeChart
 from tests.deliver.fake_fhir import Step
+from tests.deliver.wire.test_mutual_tls import Seen
+from tests.deliver.wire.test_proxy import FakeProxy
 
 MAPPING = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
 RECEIVED = datetime(2026, 3, 1, 11, 59, 58, 250_000, tzinfo=UTC)
@@ -234,3 +239,32 @@ async def test_nobody_is_the_patient_of_a_delivery_that_deleted_one(chart: FakeC
     await feed.deliver(plan("A28", "2"))
     verdict = await feed.deliver(plan("A29", "2"))
     assert (verdict.reason, verdict.patient) == ("deleted", "")
+
+
+async def test_a_notice_is_sent_by_all_http_settings_of_its_destination(
+    chart: FakeChart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the proxy, with the engine's certificate, fixed headers and sign-in, as each other request there."""
+    secrets = {"PW": "SENTINEL-basic", "API_KEY": "SENTINEL-header", "PROXY_PW": "SENTINEL-proxy"}
+    for name, text in secrets.items():
+        monkeypatch.setenv(name, text)
+    seen = Seen(tmp_path, ssl.TLSVersion.TLSv1_3)
+    await chart.stop()
+    await chart.start(ssl=seen.context)
+    proxy = await FakeProxy().start()
+    proxy.credentials = b64encode(b"us:SENTINEL-proxy").decode()
+    ways = {"proxy": proxy.url, "proxy_user": "us", "proxy_password": {"env": "PROXY_PW"}}
+    headers = {"X-Tenant": "north", "X-Api-Key": {"env": "API_KEY"}}
+    auth = {"type": "basic", "username": "engine", "password": {"env": "PW"}}
+    site = Site(chart.base).open(notify="admin-notify", headers=headers, auth=auth, **ways, **seen.settings)
+    try:
+        assert await told(site) == RequestReply(Ending.ACCEPTED)
+        assert [head.split(" ")[0] for head in proxy.heads] == ["CONNECT"]
+        basic = f"Basic {b64encode(b'engine:SENTINEL-basic').decode()}"
+        sent = {(one.get("Authorization"), one.get("X-Tenant"), one.get("X-Api-Key")) for one in chart.headers}
+        assert sent == {(basic, "north", "SENTINEL-header")}
+        assert chart.requests[-1] == "POST $process-message"
+        assert not any(text in orjson.dumps(chart.notices).decode() for text in secrets.values())
+    finally:
+        await site.close()
+        await proxy.stop()
