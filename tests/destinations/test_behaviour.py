@@ -143,6 +143,7 @@ async def test_a_conflict_may_be_a_lock_where_the_file_says_so(server, site, pat
     assert (verdict.kind, len(server.chart)) == (VerdictKind.DELIVERED, 2)
 
 
+@pytest.mark.process
 async def test_the_engine_waits_and_sends_the_same_again(tmp_path: Path) -> None:
     """The whole engine: a refusal, a pause, the same bundle; the destination was never taken for down."""
     server = GoogleLike()

@@ -156,6 +156,7 @@ async def run(folder: Path, environment: Mapping[str, str], *arguments: str) -> 
     return said
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 async def test_no_secret_is_in_anything_that_the_engine_says(tmp_path: Path, proxy: FakeProxy) -> None:
     """Log, commands, pages, API, metrics, audit trail, journal and backup, while each kind of sign-in is tried."""

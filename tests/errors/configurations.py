@@ -95,6 +95,7 @@ CHANNELS: Final = {
     "a parameter of no FHIR": GOOD + "    if_none_exist: mrn={value}\n",
     "criteria that are never asked": GOOD
     + "    create: client-id\n    if_none_exist: demographics\n    on_demographic_match: hold\n",
+    "a key without its header": GOOD + "    create: idempotency-key\n    if_none_exist: identifier\n",
     "merges where nothing is merged": GOOD
     + "    writes: create-only\n    merge_strategy: merge\n    carry_over: [telecom]\n    merge_operation: merge\n",
     "keys like no other": GOOD + "qqqqqqq: 1\nlimits: {qqqqqqq: 1}\nlisten: 3\n",
