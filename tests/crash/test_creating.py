@@ -18,24 +18,26 @@ from tests.flow.proxy import Call, Fault
 
 # Intended, built, sent, answered, settled: the first write of each life is the create of its patient.
 AROUND = ("F11", "F12", "F13", "F14", "F15", "F17")
-WAYS = [(AzureLike, "azure"), (HealthLakeLike, "healthlake")]
+WAYS = [(AzureLike, {"profile": "azure"}), (HealthLakeLike, {"profile": "healthlake"})]
 CONNECTIONS = 8
 
 
 @pytest.fixture
 async def rig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DoubleRig]:
     """The double and the way of creating that the test names, behind a proxy; the test starts the engine."""
-    double, profile = request.param
+    double, keys = request.param
     opened = DoubleRig(tmp_path, double())
     try:
-        yield await opened.open(profile=profile)
+        yield await opened.open(**keys)
     finally:
         await opened.close()
 
 
-def by(*ways: tuple[Any, str]) -> pytest.MarkDecorator:
+def by(*ways: tuple[Any, dict[str, str]]) -> pytest.MarkDecorator:
     """Give a test some ways of creating, each at a double."""
-    return pytest.mark.parametrize("rig", ways, indirect=True, ids=[f"{kind.__name__} {how}" for kind, how in ways])
+    return pytest.mark.parametrize(
+        "rig", ways, indirect=True, ids=[f"{kind.__name__} {' '.join(how.values())}" for kind, how in ways]
+    )
 
 
 def newcomer(number: int) -> FeedMessage:
@@ -92,7 +94,7 @@ async def test_an_answer_that_is_lost(rig: DoubleRig, committed: bool) -> None:
     assert sum(lost.values()) >= 5
 
 
-@by(*WAYS, (GoogleLike, "client-id"))
+@by(*WAYS, (GoogleLike, {"profile": "google", "create": "client-id"}))
 async def test_killed_at_every_point_of_delivery_under_load(rig: DoubleRig, seed: int) -> None:
     """Many lives, with answers lost in each: nothing is lost, nothing is there twice, the order is kept."""
     lives = Lives(rig, make_feed(seed, 20 * len(DELIVERING), 0), CONNECTIONS)
