@@ -148,7 +148,7 @@ class FakeChart(FakeFhir):
         if Habit.LEAVES_REFERENCES in self.habits:
             return []
         there = self.chart.keys() | promised
-        return [one for one in _references(content) if one not in there and not one.startswith("Patient/")]
+        return [one for one in references_in(content) if one not in there and not one.startswith("Patient/")]
 
     def _written(
         self, request: Any, path: str, content: dict[str, Any], promised: AbstractSet[str] = frozenset()
@@ -227,8 +227,9 @@ def _holders(body: dict[str, Any]) -> set[str]:
     return {one["reference"] for one in each}
 
 
-def _references(value: Any) -> list[str]:
+def references_in(value: Any) -> list[str]:
+    """Return every reference in a part of a resource, in order."""
     if isinstance(value, dict):
         own = value.get("reference")
-        return [own] if isinstance(own, str) else [one for part in value.values() for one in _references(part)]
-    return [reference for part in value for reference in _references(part)] if isinstance(value, list) else []
+        return [own] if isinstance(own, str) else [one for part in value.values() for one in references_in(part)]
+    return [reference for part in value for reference in references_in(part)] if isinstance(value, list) else []

@@ -322,7 +322,7 @@ class FakeFhir:
     def _search(self, query: str) -> list[dict[str, Any]]:
         found = list(self.patients.values())
         for name, values in parse_qs(query, keep_blank_values=True).items():
-            found = [item for item in found if _matches(item, name, values[0])]
+            found = [item for item in found if name.startswith("_") or _matches(item, name, values[0])]
         heads: dict[str, dict[str, Any]] = {}
         for item in found:
             head = item

@@ -1,12 +1,35 @@
-"""The engine as a process before a double of a server, through the recording proxy; there is no service of ours."""
+"""The engine as a process before doubles of servers, each behind a recording proxy of its own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from engine.config.channel import Channel
 from tests.deliver.fake_chart import FakeChart
-from tests.flow.rig import Rig, channel_file, destination, write
+from tests.destinations.aidbox_like import AidboxLike
+from tests.destinations.azure_like import AzureLike
+from tests.destinations.blaze_like import BlazeLike
+from tests.destinations.firely_like import FirelyLike
+from tests.destinations.google_like import GoogleLike
+from tests.destinations.healthlake_like import HealthLakeLike
+from tests.destinations.medplum_like import MedplumLike
+from tests.destinations.server_like import ServerLike
+from tests.flow.proxy import Proxy
+from tests.flow.rig import SECRET, Rig, channel_file, destination, write
+
+SERVERS: Final[Mapping[str, type[ServerLike]]] = {
+    "azure": AzureLike,
+    "google": GoogleLike,
+    "healthlake": HealthLakeLike,
+    "medplum": MedplumLike,
+    "aidbox": AidboxLike,
+    "firely": FirelyLike,
+    "blaze": BlazeLike,
+}
+ENDS: Final = (
+    "SELECT entry.control_id, destination, delivery.state, delivery.reason FROM entry JOIN delivery USING (seq)"
+)
+BASIC: Final = {"type": "basic", "username": "engine", "password": {"env": "ENGINE_SECRET"}}
 
 
 class DoubleRig(Rig):
@@ -39,3 +62,56 @@ class DoubleRig(Rig):
         """Return every Encounter of the patients with these ids."""
         holders = {f"Patient/{logical_id}" for logical_id in patients}
         return [visit for visit in self.double.of("Encounter") if visit["subject"]["reference"] in holders]
+
+
+class Ending(NamedTuple):
+    """How a message ended at a destination: its state, and the reason of a hold."""
+
+    state: str
+    reason: str
+
+
+class ProfilesRig(Rig):
+    """One engine that delivers to a double of each profile; each destination has the name of its profile.
+
+    A double of `generic` is any server. `with_service`: to the shipped service, too, through `proxy`.
+    """
+
+    def __init__(self, folder: Path, doubles: Mapping[str, ServerLike], *, with_service: bool = False) -> None:
+        super().__init__(folder)
+        self.doubles = doubles
+        self.proxies = {name: Proxy() for name in doubles}
+        self._with_service = with_service
+
+    async def open(self, **channel: Any) -> "ProfilesRig":
+        """Start doubles and proxies and write the channel file; keywords override keys of the channel."""
+        self.folder.mkdir(exist_ok=True)
+        there = []
+        if self._with_service:
+            await super().open()
+            there.append(destination(self.proxy.url, name="shipped", profile="shipped"))
+        for name, double in self.doubles.items():
+            await double.start()
+            await self.proxies[name].start(double.base.removesuffix("/fhir/R4"))
+            auth: dict[str, Any] = {"type": "none"}
+            if isinstance(double, AidboxLike):
+                double.credentials, auth = ("engine", SECRET), BASIC
+            there.append(destination(self.proxies[name].url, name=name, profile=name, auth=auth))
+            del there[-1]["if_none_exist"]
+        own = channel_file("http://unused.example") | {"destinations": there}
+        write(self.folder / "channels" / "riverbend-adt.yaml", own | channel)
+        return self
+
+    async def close(self) -> None:
+        """End the engine and close every socket."""
+        await super().close()
+        for name, double in self.doubles.items():
+            await self.proxies[name].stop()
+            await double.stop()
+
+    def ends(self) -> dict[str, dict[str, Ending]]:
+        """Return how each message ended, by destination and control ID."""
+        found: dict[str, dict[str, Ending]] = {}
+        for control_id, name, state, reason in self._query(ENDS):
+            found.setdefault(name, {})[control_id] = Ending(state, reason if state == "held" else "")
+        return found

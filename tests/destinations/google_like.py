@@ -8,7 +8,9 @@ import orjson
 from aiohttp import web
 
 from engine.fhir.patient_compartment import patients_of
-from tests.deliver.fake_chart import BASE, FakeChart
+from tests.deliver.fake_chart import BASE
+from tests.deliver.fake_fhir import outcome_of
+from tests.destinations.server_like import ServerLike
 
 # Google's canonical codes of the errors that are no OperationOutcome (google.rpc.Code, and their HTTP mapping).
 STATUSES: Final = {400: "INVALID_ARGUMENT", 409: "ABORTED", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
@@ -16,8 +18,8 @@ STATUSES: Final = {400: "INVALID_ARGUMENT", 409: "ABORTED", 429: "RESOURCE_EXHAU
 LOCKED: Final = "operation_too_costly: aborted due to lock contention, resource type PATIENT"
 
 
-class GoogleLike(FakeChart):
-    """No `$merge`, transactions are taken, ids of a client are taken (`enableUpdateCreate`).
+class GoogleLike(ServerLike):
+    """Transactions are taken, ids of a client are taken (`enableUpdateCreate`).
 
     `identifiers_only`: a condition by anything but `identifier` is answered 400 (REST reference of v1,
     `fhir.conditionalUpdate`: "limited to searching by resource identifier"). `locks`: a bundle about a patient of whom
@@ -31,12 +33,7 @@ class GoogleLike(FakeChart):
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.merges = False
-        self.unique_mrn = False
-        self.transactions = True
-        self.update_create = True
-        self.software = {"name": "Google Cloud Healthcare API"}
+        super().__init__("Google Cloud Healthcare API")
         self.identifiers_only = True
         self.locks = True
         self.refusal = 429

@@ -6,15 +6,15 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from tests.deliver.fake_chart import FakeChart
 from tests.deliver.fake_fhir import answer_json, outcome_of
+from tests.destinations.server_like import ServerLike
 
 KEY: Final = "x-amz-fhir-idempotency-key"
 CONSISTENCY: Final = "x-amz-fhir-history-consistency-level"
 
 
-class HealthLakeLike(FakeChart):
-    """No `$merge`, nothing conditional on a search, ids of a client are taken.
+class HealthLakeLike(ServerLike):
+    """Nothing conditional on a search, ids of a client are taken.
 
     `idempotent`: a create that repeats a key makes nothing and is answered 409 with the original; a key that is no
     UUID is answered 400 (HealthLake developer guide, "Idempotency and Concurrency"). `shows_original`: that 409 has
@@ -25,11 +25,7 @@ class HealthLakeLike(FakeChart):
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self.merges = False
-        self.unique_mrn = False
-        self.update_create = True
-        self.software = {"name": "AWS HealthLake"}
+        super().__init__("AWS HealthLake", transactions=False)
         self.idempotent = True
         self.shows_original = True
         self.behind = True

@@ -1,4 +1,4 @@
-"""The doubles of the clouds' servers: each quirk shows where its switch is set, and only there."""
+"""The doubles of servers: each quirk shows where its switch is set, and only there."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,9 +9,13 @@ import aiohttp
 import pytest
 
 from tests.deliver.fake_fhir import FakeFhir
+from tests.destinations.aidbox_like import AidboxLike
 from tests.destinations.azure_like import AzureLike
+from tests.destinations.blaze_like import BlazeLike
+from tests.destinations.firely_like import FirelyLike
 from tests.destinations.google_like import GoogleLike
 from tests.destinations.healthlake_like import CONSISTENCY, KEY, HealthLakeLike
+from tests.destinations.medplum_like import MedplumLike
 
 SYSTEM = "https://mrn.riverbend.example"
 NUMBER = f"identifier={SYSTEM}|1"
@@ -94,7 +98,7 @@ async def test_a_search_is_behind_unless_asked_to_be_strong(double, session):
     assert await found() == 1
 
 
-@of(AzureLike)
+@pytest.mark.parametrize("double", [AzureLike, FirelyLike, MedplumLike], indirect=True)
 async def test_conditional_creates_race(double, session):
     """Two at once create two; a third one finds both."""
     double.race(2)
@@ -145,7 +149,107 @@ async def test_concurrent_bundles_of_one_patient_are_refused(double, session, st
     assert (await ask(session, double, "POST", "", bundle("Patient/a", "Patient/b")))[0] == 200
 
 
-@pytest.mark.parametrize("double", [HealthLakeLike, AzureLike, GoogleLike], indirect=True)
+@of(MedplumLike)
+async def test_medplum_takes_few_entries_and_gives_no_tags(double, session):
+    """The ninth entry beside a condition refuses an atomic transaction; without the feature each is done for itself."""
+    status, taken = await ask(session, double, "POST", "", bundle(*["Patient/a"] * 8))
+    assert (status, {"etag" in entry["response"] for entry in taken["entry"]}) == (200, {False})
+    assert (await ask(session, double, "POST", "", bundle(*["Patient/a"] * 9)))[0] == 400
+    one_fails = bundle(*["Patient/a"] * 9)
+    one_fails["entry"][0]["resource"]["location"] = [{"location": {"reference": "Location/none"}}]
+    double.chart.clear()
+    double.atomic = False
+    status, told = await ask(session, double, "POST", "", one_fails)
+    assert [entry["response"]["status"][:3] for entry in told["entry"]] == ["422", *["201"] * 8]
+    assert len(double.chart) == 8
+
+
+@of(MedplumLike)
+async def test_medplum_takes_no_ids_of_a_client(double, session):
+    """An update of what is not there is refused, as its statement says."""
+    _, statement = await ask(session, double, "GET", "metadata")
+    assert statement["rest"][0]["resource"][0]["updateCreate"] is False
+    assert (await ask(session, double, "PUT", "Patient/p-x", KIM | {"id": "p-x"}))[0] == 404
+
+
+@of(AidboxLike)
+async def test_aidbox_reads_the_condition_in_the_query(double, session):
+    """If-None-Exist counts for nothing unless the switch says so, in a transaction neither."""
+    condition = {"If-None-Exist": NUMBER}
+    assert [(await ask(session, double, "POST", "Patient", KIM, **condition))[0] for _ in range(2)] == [201, 201]
+    double.patients.popitem()
+    assert (await ask(session, double, "POST", f"Patient?{NUMBER}", KIM))[0] == 200
+    for _ in range(2):
+        assert (await ask(session, double, "POST", "", bundle("Patient/a")))[0] == 200
+    assert len(double.chart) == 2
+    double.condition_in_query = False
+    assert (await ask(session, double, "POST", "Patient", KIM, **condition))[0] == 200
+
+
+@of(AidboxLike)
+async def test_aidbox_signs_in_and_answers_at_its_base_alone(double, session):
+    """Without the right name and secret 401; above the base nothing is FHIR."""
+    double.credentials = ("engine", "secret")
+    assert (await ask(session, double, "GET", "metadata"))[0] == 401
+    right = {"Authorization": aiohttp.encode_basic_auth("engine", "secret")}
+    assert (await ask(session, double, "GET", "metadata", **right))[0] == 200
+    async with session.get(double.base.removesuffix("/fhir/R4") + "/Patient", headers=right) as answer:
+        assert answer.status == 404
+
+
+@of(AidboxLike)
+async def test_aidbox_refuses_a_write_that_meets_another(double, session):
+    """Each so-manieth write is answered 412 and does nothing; the same write is taken the next time."""
+    double.collides_each = 2
+    statuses = [(await ask(session, double, "PUT", "Patient/a", KIM | {"id": "a"}))[0] for _ in range(3)]
+    assert (statuses, double.collisions, double.patients["a"]["meta"]["versionId"]) == ([201, 412, 200], 1, "2")
+
+
+@of(FirelyLike)
+async def test_firely_shows_pages_and_takes_150_entries(double, session):
+    """Ten on a page, as many as are asked for up to 50, and a link to the next; a bundle of 151 is answered 413."""
+    for number in range(60):
+        double.add(f"p{number}", identifier=KIM["identifier"])
+    pages = [(await ask(session, double, "GET", f"Patient?{NUMBER}{count}"))[1] for count in ("", "&_count=99")]
+    assert [(len(page["entry"]), page["link"][0]["relation"]) for page in pages] == [(10, "next"), (50, "next")]
+    assert "link" not in (await ask(session, double, "GET", "Patient?identifier=x|y"))[1]
+    double.page = 0
+    assert len((await ask(session, double, "GET", f"Patient?{NUMBER}"))[1]["entry"]) == 60
+    assert (await ask(session, double, "POST", "", bundle(*["Patient/a"] * 151)))[0] == 413
+
+
+@of(BlazeLike)
+async def test_blaze_is_strict(double, session):
+    """A version of what is not there is refused with 412; what changes nothing makes no version."""
+    double.add("a", identifier=KIM["identifier"])
+    body = double.patients["a"] | {"gender": "male"}
+    for path, tag in (("Patient/b", 'W/"1"'), ("Patient/a", 'W/"0"')):
+        assert (await ask(session, double, "PUT", path, body, **{"If-Match": tag}))[0] == 412
+    versions = [(await ask(session, double, "PUT", "Patient/a", body))[1]["meta"]["versionId"] for _ in range(2)]
+    assert versions == ["2", "2"]
+    double.strict = double.keeps_equal = False
+    assert (await ask(session, double, "PUT", "Patient/b", body, **{"If-Match": 'W/"1"'}))[0] == 201
+    assert (await ask(session, double, "PUT", "Patient/a", body))[1]["meta"]["versionId"] == "3"
+
+
+@of(BlazeLike)
+async def test_blaze_keeps_references_whole(double, session):
+    """A reference to what is not there is a conflict; so is one to what a condition of the same transaction matched."""
+    double.add("a")
+    visit = {"resourceType": "Encounter", "identifier": [{"system": SYSTEM, "value": "V0"}]}
+    assert (await ask(session, double, "POST", "Encounter", visit | {"subject": {"reference": "Patient/x"}}))[0] == 409
+    assert (await ask(session, double, "POST", "Encounter", visit | {"subject": {"reference": "Patient/a"}}))[0] == 201
+    sent = bundle("Patient/a", "Patient/a")
+    sent["entry"][1]["resource"]["partOf"] = {"reference": sent["entry"][0]["fullUrl"]}
+    assert (await ask(session, double, "POST", "", sent))[0] == 409
+    double.resolves_matches = True
+    assert (await ask(session, double, "POST", "", sent))[0] == 200
+
+
+TAKE_IDS = [HealthLakeLike, AzureLike, GoogleLike, AidboxLike, FirelyLike, BlazeLike]
+
+
+@pytest.mark.parametrize("double", TAKE_IDS, indirect=True)
 async def test_ids_of_a_client_are_taken_once(double, session):
     """A PUT creates; with If-None-Match it overwrites nothing that is there."""
     once = {"If-None-Match": "*"}
