@@ -16,11 +16,13 @@ from engine.deliver.stored import PATIENT, Body, ServerResource, id_of, involved
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.creating import (
+    DUPLICATE,
     IDS_REFUSED,
     IGNORED,
     NO_IDS,
     ONCE,
     THERE,
+    UNCLEAR,
     check_number,
     check_taken,
     client_id,
@@ -41,8 +43,6 @@ from engine.fhir.plan import PatientRecord
 MISSING: Final = "missing-required"
 LIMIT: Final = "duplicate-patient-limit"
 CREATED_BESIDE: Final = "created-beside"
-UNCLEAR: Final = "create-unclear"
-DUPLICATE: Final = "duplicate"
 # How many records with the same demographics are named; where there are more, only people settle it.
 MOST_ALIKE: Final = 4
 # How many records a hold names.
@@ -121,15 +121,31 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
         alike = (match,)
         answer = await _post(exchange, body, ())
     elif answer.status == 412:
-        alike = await exchange.search(condition)
-        if not _all_others(exchange, record, alike):
-            whose = tuple(involved("matches", one) for one in alike[:MOST_NAMED])
-            raise HeldDeliveryError("multiple-matches", status=412, involved=whose)
+        alike = await _several(exchange, record, condition)
+        if not alike:
+            return Creation(How.TAKEN, None)
         answer = await _post(exchange, body, ())
     creation = await _made(exchange, record, body, answer)
     if creation.patient is not None and 0 < len(alike) <= MOST_ALIKE and not _is_crowded(exchange):
         exchange.note(*(f"{CREATED_BESIDE} {creation.patient.reference} {one.reference}" for one in alike))
     return creation
+
+
+async def _several(exchange: Exchange, record: PatientRecord, condition: str) -> tuple[ServerResource, ...]:
+    """Return what a condition matched, none of it this patient's; empty where all of it is one record with the number.
+
+    Nothing matched where a create met another write, which passes (Aidbox): an error to try again. HeldDeliveryError
+    `multiple-matches`.
+    """
+    alike = await exchange.search(condition) if condition else ()
+    if not alike:
+        raise unclear(UNCLEAR, 412)
+    if len(alike) == 1 and carries_any(alike[0].body, record.identities):
+        return ()
+    if not _all_others(exchange, record, alike):
+        whose = tuple(involved("matches", one) for one in alike[:MOST_NAMED])
+        raise HeldDeliveryError("multiple-matches", status=412, involved=whose)
+    return alike
 
 
 def _is_crowded(exchange: Exchange) -> bool:
@@ -222,10 +238,8 @@ def _found(
 async def _made(
     exchange: Exchange, record: PatientRecord, body: Body, answer: ServerResponse, done: frozenset[int] = _CREATED
 ) -> Creation:
-    if answer.status == 409:
+    if answer.status == 409 and (DUPLICATE in exchange.attempts[-1].codes or await exchange.find(record.identities)):
         return Creation(How.TAKEN, None)
-    if answer.status == 412:
-        raise HeldDeliveryError("multiple-matches", status=412)
     if answer.status not in done:
         raise unclear(UNCLEAR, answer.status)
     patient = exchange.new(await _new(exchange, answer, body))

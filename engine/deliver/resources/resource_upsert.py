@@ -15,11 +15,13 @@ from engine.deliver.stored import Body, ServerResource, involved, stored
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.creating import (
+    DUPLICATE,
     IDS_REFUSED,
     IGNORED,
     NO_IDS,
     ONCE,
     THERE,
+    UNCLEAR,
     check_number,
     check_taken,
     client_id,
@@ -153,7 +155,7 @@ class _ResourceUpsert:
             return self._matched(under)
         body, said = self.body.new()
         answer = await self._create(body)
-        if answer.status in _REFUSED:
+        if answer.status in _REFUSED or self._may_dangle(answer):
             await self._distrust()
             return "", None
         if answer.status in THERE:
@@ -194,6 +196,7 @@ class _ResourceUpsert:
     async def _there(self, answer: ServerResponse) -> ServerResource:
         """Return what a create met: what its repeated key made, what is under its id, or what a search finds."""
         exchange, record = self.exchange, self.record
+        taken = DUPLICATE in exchange.attempts[-1].codes
         exchange.server.cache_of(record.type).forget(record.identities)
         exchange.vacant.clear()
         if has_keys(exchange) and answer.status == 409:
@@ -205,10 +208,10 @@ class _ResourceUpsert:
             check_number(under, *record.identities)
             return under
         match = await found_by(exchange, self.interaction, remembered=False)
-        if match is None and (has_keys(exchange) or has_client_ids(exchange)):
-            raise unclear("create-unclear", answer.status)
-        if match is None:
+        if match is None and taken and not (has_keys(exchange) or has_client_ids(exchange)):
             raise HeldDeliveryError("multiple-matches", status=answer.status)
+        if match is None:
+            raise unclear(UNCLEAR, answer.status)
         return match
 
     async def _answered(self, answer: ServerResponse) -> ServerResource:
@@ -255,7 +258,7 @@ class _ResourceUpsert:
             exchange.note(*flags)
             self._remember(written, owned)
             return "updated", None
-        if answer.status in _REFUSED:
+        if answer.status in _REFUSED or self._may_dangle(answer):
             await self._distrust()
         if answer.status == 410 and found.fresh:
             raise HeldDeliveryError("deleted-at-server", status=410)
@@ -278,6 +281,10 @@ class _ResourceUpsert:
     def _spoken(self, statuses: frozenset[int]) -> frozenset[int]:
         """Return the refusals to deal with: while references were not asked about, they may be what is refused."""
         return statuses | _REFUSED if self.exchange.trusted else statuses
+
+    def _may_dangle(self, answer: ServerResponse) -> bool:
+        """Say whether a conflict may be said of references that were not asked about (Blaze), not of the record."""
+        return answer.status == 409 and bool(self.exchange.trusted) and not has_keys(self.exchange)
 
     async def _distrust(self) -> None:
         await distrust(self.exchange, self.record.changes)

@@ -21,6 +21,9 @@ from engine.fhir.plan import Identity
 ID_OF_ANOTHER: Final = "id-of-another-record"
 IDS_REFUSED: Final = "client-ids-refused"
 IGNORED: Final = "if-none-match-ignored"
+UNCLEAR: Final = "create-unclear"
+# What a server calls a number that another record has; a conflict without it may be a write that it met, and passes.
+DUPLICATE: Final = "duplicate"
 NOT_WRITTEN: Final = "not-written"
 ONCE: Final = (("If-None-Match", "*"),)
 # A record is there already: 304 is how some servers answer If-None-Match (LinuxForHealth/FHIR#2050).

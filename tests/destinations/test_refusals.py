@@ -1,0 +1,104 @@
+"""What servers refuse in their own way though nothing is wrong with it, and what the engine makes of that."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
+from engine.fhir.plan import Plan
+from engine.hl7.message import parse
+from tests.deliver.conftest import Site
+from tests.deliver.fake_fhir import FakeFhir, Step
+from tests.destinations.aidbox_like import AidboxLike
+from tests.destinations.blaze_like import BlazeLike
+from tests.destinations.firely_like import FirelyLike
+from tests.destinations.medplum_like import MedplumLike
+from tests.destinations.test_create_only import MAPPING
+
+VISIT = "PV1|1|I|3W^1^A^RVB||||||||||||||||V1^^^RVB"
+DOUBLES = [AidboxLike, BlazeLike, FirelyLike, MedplumLike]
+
+
+@pytest.fixture
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[FakeFhir]:
+    """The double that the test names."""
+    double = request.param()
+    await double.start()
+    yield double
+    await double.stop()
+
+
+def on(*kinds: type[FakeFhir]) -> pytest.MarkDecorator:
+    """Give a test some doubles, one after the other."""
+    return pytest.mark.parametrize("server", kinds, indirect=True, ids=lambda kind: kind.__name__)
+
+
+def said(event: str, *segments: str, number: str = "K1", minute: int = 0) -> Plan:
+    """Return the plan of an event of one patient, by the shipped mapping."""
+    at = f"202603020800{minute:02d}"
+    head = f"MSH|^~\\&|REG|RIVERBEND|||{at}||ADT^{event}|{at}|P|2.5.1\rEVN|{event}|{at}"
+    pid = f"PID|1||{number}^^^RVB^MR||Kim^Ada||19540303|F"
+    return MAPPING.plan(parse("\r".join((head, pid, *segments)).encode()))
+
+
+async def opened(site: Site, **settings: str) -> Site:
+    """Open the destination and ask what the server can do."""
+    await site.open(**{"if_none_exist": "identifier"} | settings).destination.check()
+    return site
+
+
+async def twice(site: Site, plan: Plan) -> list[Verdict]:
+    """Deliver a plan, and once more as the engine does after a try of which nobody knows what it did."""
+    first = await site.deliver(plan, entry=1)
+    return [first, await site.deliver(plan, entry=1, ambiguous=True, attempts_made=1)]
+
+
+@on(*DOUBLES)
+@pytest.mark.parametrize("status", [409, 412])
+async def test_a_create_that_met_another_write_is_tried_again(site, server, status) -> None:
+    """Nobody is found by its condition, so it was no match: nothing is created without it, and nobody is held."""
+    server.script.append(Step("POST", status=status, path="Patient"))
+    first, second = await twice(await opened(site, bundle="off"), said("A28"))
+    assert (first.kind, first.reason, first.failure) == (VerdictKind.RETRY, "create-unclear", Failure.AMBIGUOUS)
+    assert (second.kind, second.reason, len(server.patients)) == (VerdictKind.DELIVERED, "created", 1)
+    assert not any("possible-duplicate" in note for verdict in (first, second) for note in verdict.notes)
+
+
+@on(*DOUBLES)
+@pytest.mark.parametrize("status", [409, 412])
+async def test_a_create_that_met_that_of_another_engine_goes_on_with_its_record(site, server, status) -> None:
+    """The one record with the number is this patient's, whatever the refusal meant."""
+
+    def between(method: str, path: str) -> None:
+        if method == "POST" and path == "Patient" and not server.patients:
+            server.add("theirs", identifier=[{"system": "https://mrn.riverbend.example", "value": "K1"}])
+
+    server.before = between
+    server.script.append(Step("POST", status=status, path="Patient"))
+    verdict = await (await opened(site)).deliver(said("A28"), entry=1)
+    assert (verdict.kind, verdict.reason, list(server.patients)) == (VerdictKind.DELIVERED, "updated", ["theirs"])
+
+
+@on(*DOUBLES)
+@pytest.mark.parametrize("status", [409, 412])
+async def test_a_visit_that_met_another_write_is_tried_again(site, server, status) -> None:
+    """The same of each thing beside the patient; in the end each stands once."""
+    server.script.append(Step("POST", status=status, path="Encounter"))
+    first, second = await twice(await opened(site, bundle="off"), said("A01", VISIT))
+    assert (first.kind, first.reason, second.kind) == (VerdictKind.RETRY, "create-unclear", VerdictKind.DELIVERED)
+    assert [len(server.of(type_)) for type_ in ("Encounter", "Organization")] == [1, 1]
+
+
+@on(*DOUBLES)
+async def test_a_place_that_was_deleted_there_is_made_again(site, server) -> None:
+    """What is referred to from memory is asked about when the reference is refused, as 409 or as 422."""
+    await (await opened(site, bundle="off")).deliver(said("A01", VISIT), entry=1)
+    gone = [name for name in server.chart if name.startswith("Location")]
+    for name in gone:
+        server.delete(name)
+    verdict = await site.deliver(said("A01", VISIT.replace("V1^", "V2^"), minute=1), entry=2)
+    assert verdict.kind is VerdictKind.DELIVERED
+    places = {name for name in server.chart if name.startswith("Location")}
+    (visit,) = [one for one in server.of("Encounter") if one["identifier"][0]["value"] == "V2"]
+    assert places.isdisjoint(gone)
+    assert {each["location"]["reference"] for each in visit["location"]} <= places
