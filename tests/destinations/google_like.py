@@ -9,7 +9,6 @@ from aiohttp import web
 
 from engine.fhir.patient_compartment import patients_of
 from tests.deliver.fake_chart import BASE
-from tests.deliver.fake_fhir import outcome_of
 from tests.destinations.server_like import ServerLike
 
 # Google's canonical codes of the errors that are no OperationOutcome (google.rpc.Code, and their HTTP mapping).
