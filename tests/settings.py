@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from engine.config.alerting import Alerting
 from engine.config.channel import Channel
-from engine.config.profile import NAMES, profile_of
+from engine.config.profile import LACKS, NAMES, profile_of
 from engine.config.reference import settings_table
 from engine.config.service import ServiceConfiguration
 from engine.config.sites import Sites
@@ -53,11 +53,22 @@ def _lines(value: dict[str, Any], above: str = "") -> Iterator[str]:
             yield f"{above}{key}: {shown}"
 
 
+def lacks_table() -> str:
+    """Return the table of what servers cannot do, of the same files."""
+    lines = ["| It cannot | What the engine does in its place | Profiles |", "|---|---|---|"]
+    for name, lack in LACKS.items():
+        servers = ", ".join(f"`{one}`" for one in NAMES if name in profile_of(one).lacks)
+        lines.append(f"| {lack.what} | {lack.instead} | {servers} |")
+    return "\n".join(lines) + "\n"
+
+
 def with_profiles(text: str) -> str:
-    """Return the page of servers with the table of today between its marks."""
-    before, begin, rest = text.partition("<!-- profiles -->\n")
-    _, end, after = rest.partition("<!-- /profiles -->")
-    return f"{before}{begin}{profiles_table()}{end}{after}"
+    """Return the page of servers with the tables of today between their marks."""
+    for mark, table in (("profiles", profiles_table()), ("lacks", lacks_table())):
+        before, begin, rest = text.partition(f"<!-- {mark} -->\n")
+        _, end, after = rest.partition(f"<!-- /{mark} -->")
+        text = f"{before}{begin}{table}{end}{after}"
+    return text
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class AidboxLike(ServerLike):
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
         if request.method in {"POST", "PUT"} and self._collides():
             return outcome_of(412, "conflict")
-        if request.method == "POST" and path != BASE and self.condition_in_query:
+        if request.method == "POST" and path != BASE and "$" not in path and self.condition_in_query:
             condition, content = unquote(request.query_string) or None, orjson.loads(body)
             asked = SimpleNamespace(method="POST", headers={"If-None-Exist": condition})
             return self._create(content, condition) if path == "Patient" else self._written(asked, path, content)

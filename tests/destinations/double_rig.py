@@ -1,8 +1,11 @@
 """The engine as a process before doubles of servers, each behind a recording proxy of its own."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import orjson
 
 from engine.config.channel import Channel
 from tests.deliver.fake_chart import FakeChart
@@ -64,8 +67,36 @@ class DoubleRig(Rig):
         return [visit for visit in self.double.of("Encounter") if visit["subject"]["reference"] in holders]
 
 
+def content_of(everything: Mapping[str, dict[str, Any]], only: Iterable[str] | None = None) -> Counter[bytes]:
+    """Return resources by reference without ids and versions: what refers to something names its numbers instead.
+
+    `only`: the references of those that are wanted; None: all.
+    """
+
+    def numbers(reference: str) -> list[str]:
+        body = everything.get(reference, {})
+        named = [f"{one.get('system')}|{one.get('value')}" for one in body.get("identifier", ())]
+        return sorted(named) or [str(body.get("name", reference.partition("/")[0]))]
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            parts = {name: plain(part) for name, part in value.items() if name not in {"id", "meta"}}
+            if isinstance(value.get("reference"), str):
+                parts["reference"] = numbers(value["reference"])
+            return parts
+        return [plain(part) for part in value] if isinstance(value, list) else value
+
+    wanted = everything if only is None else only
+    return Counter(orjson.dumps(plain(everything[one]), option=orjson.OPT_SORT_KEYS) for one in wanted)
+
+
+def kept(double: FakeChart) -> dict[str, dict[str, Any]]:
+    """Return what a double holds, by reference."""
+    return {f"Patient/{one}": body for one, body in double.patients.items()} | dict(double.chart)
+
+
 class Ending(NamedTuple):
-    """How a message ended at a destination: its state, and the reason of a hold."""
+    """How a message ended at a destination."""
 
     state: str
     reason: str
@@ -113,5 +144,5 @@ class ProfilesRig(Rig):
         """Return how each message ended, by destination and control ID."""
         found: dict[str, dict[str, Ending]] = {}
         for control_id, name, state, reason in self._query(ENDS):
-            found.setdefault(name, {})[control_id] = Ending(state, reason if state == "held" else "")
+            found.setdefault(name, {})[control_id] = Ending(state, reason)
         return found

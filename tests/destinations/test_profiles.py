@@ -8,14 +8,14 @@ import asyncio
 import itertools
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import pytest
 
 from tests.deliver.fake_chart import FakeChart
 from tests.destinations.aidbox_like import AidboxLike
-from tests.destinations.double_rig import SERVERS, Ending, ProfilesRig
+from tests.destinations.double_rig import SERVERS, Ending, ProfilesRig, content_of, kept
 from tests.destinations.server_like import ServerLike
 from tests.flow.feed import FeedMessage
 from tests.flow.proxy import Call, Fault, Proxy
@@ -44,7 +44,12 @@ def lose_answers(proxy: Proxy) -> None:
 async def ended(rig: ProfilesRig) -> dict[str, dict[str, Ending]]:
     """Return how each message ended at each destination once nothing moves any more."""
     await rig.until(lambda rows: not any(row.state in {"received", "claimed"} for row in rows), SECONDS)
-    return rig.ends()
+    return {
+        name: {
+            control_id: Ending(end.state, end.reason if end.state == "held" else "") for control_id, end in ends.items()
+        }
+        for name, ends in rig.ends().items()
+    }
 
 
 async def simulated(rig: Rig, events: int) -> list[FeedMessage]:
@@ -55,26 +60,6 @@ async def simulated(rig: Rig, events: int) -> list[FeedMessage]:
     done = await asyncio.to_thread(ran, *arguments, *more, timeout=SECONDS)
     assert orjson.loads(done.stdout)["totals"] == {"AA": events}
     return [FeedMessage(row.control_id, 0, row.raw, "") for row in rig.rows()]
-
-
-def held(server: FakeChart) -> Counter[bytes]:
-    """Return what a server holds, without ids and versions: what refers to something names its numbers instead."""
-    everything = {f"Patient/{one}": body for one, body in server.patients.items()} | dict(server.chart)
-
-    def numbers(reference: str) -> list[str]:
-        body = everything.get(reference, {})
-        named = [f"{one.get('system')}|{one.get('value')}" for one in body.get("identifier", ())]
-        return sorted(named) or [str(body.get("name", reference.partition("/")[0]))]
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            parts = {name: plain(part) for name, part in value.items() if name not in {"id", "meta"}}
-            if isinstance(value.get("reference"), str):
-                parts["reference"] = numbers(value["reference"])
-            return parts
-        return [plain(part) for part in value] if isinstance(value, list) else value
-
-    return Counter(orjson.dumps(plain(body), option=orjson.OPT_SORT_KEYS) for body in everything.values())
 
 
 def twice(server: FakeChart) -> list[str]:
@@ -91,7 +76,7 @@ def twice(server: FakeChart) -> list[str]:
 
 def left(server: FakeChart, plain: FakeChart) -> tuple[list[bytes], list[bytes]]:
     """Return what a server holds and the plain one does not, and the other way round."""
-    mine, theirs = held(server), held(plain)
+    mine, theirs = content_of(kept(server)), content_of(kept(plain))
     return sorted((mine - theirs).elements()), sorted((theirs - mine).elements())
 
 
