@@ -1,5 +1,6 @@
 """Profiles of servers: their files, defaults that give way, values that a server cannot do, and guesses."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,28 @@ def test_the_page_of_servers_has_the_profiles_of_today() -> None:
     """`python -m tests.settings` writes it."""
     text = Path(SERVERS).read_text("utf-8")
     assert with_profiles(text) == text
+
+
+HOLDS = r"all ten hold(?:\.| where .+| for one engine; .+ breaks (\d+) .+| but (\d+), as .+)"
+
+
+def test_each_server_says_which_promises_hold() -> None:
+    """One line a profile, in its own section; where a promise of the README does not hold it says which, and why."""
+    first = (Path(SERVERS).parents[3] / "README.md").read_text("utf-8")
+    promised = re.findall(r"^\| (\d+) \|", first.partition("## Promises")[2], re.MULTILINE)
+    assert promised == [str(number) for number in range(1, 11)]
+    found: dict[str, tuple[str, str]] = {}
+    for section in re.split(r"^##+ ", Path(SERVERS).read_text("utf-8"), flags=re.MULTILINE):
+        heading, _, body = section.partition("\n")
+        for name, line in re.findall(r"^\*\*Promises\*\*, `(\w+)`: ((?:.+\n)+)", body, re.MULTILINE):
+            assert name not in found
+            found[name] = heading, line
+    assert sorted(found) == sorted(NAMES)
+    for name, (heading, line) in found.items():
+        expected = {"generic": "From nothing", "shipped": "shipped service"}.get(
+            name, profile_of(name).title.split()[0]
+        )
+        assert expected in heading
+        holds = re.fullmatch(HOLDS, line.strip(), re.DOTALL)
+        assert holds is not None, line
+        assert {number for number in holds.groups() if number} <= set(promised)

@@ -12,7 +12,10 @@ from engine.deliver.wire.creating import client_id, idempotency_key
 from engine.fhir.plan import ElementChange, Identity, Keep, Plan, ResourceRecord, Upsert
 from tests.deliver.conftest import AT, MRN, Remembered, Site
 from tests.deliver.fake_fhir import FakeFhir, Step
+from tests.destinations.aidbox_like import AidboxLike
 from tests.destinations.azure_like import AzureLike
+from tests.destinations.blaze_like import BlazeLike
+from tests.destinations.firely_like import FirelyLike
 from tests.destinations.google_like import GoogleLike
 from tests.destinations.healthlake_like import CONSISTENCY, KEY, HealthLakeLike
 
@@ -20,7 +23,7 @@ CLIENT = {"create": "client-id", "if_none_exist": "identifier"}
 KEYED = {"profile": "healthlake", "if_none_exist": "identifier"}
 ONE = client_id(Identity(MRN, "1"))
 VISIT = Identity("https://visits.riverbend.example", "V1")
-DOUBLES = [AzureLike, GoogleLike, HealthLakeLike]
+DOUBLES = [AzureLike, GoogleLike, HealthLakeLike, AidboxLike, FirelyLike, BlazeLike]
 
 
 @pytest.fixture(params=[AzureLike])

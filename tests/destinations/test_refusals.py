@@ -1,6 +1,7 @@
 """What servers refuse in their own way though nothing is wrong with it, and what the engine makes of that."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def said(event: str, *segments: str, number: str = "K1", minute: int = 0) -> Pla
     return MAPPING.plan(parse("\r".join((head, pid, *segments)).encode()))
 
 
-async def opened(site: Site, **settings: str) -> Site:
+async def opened(site: Site, **settings: Any) -> Site:
     """Open the destination and ask what the server can do."""
     await site.open(**{"if_none_exist": "identifier"} | settings).destination.check()
     return site
@@ -102,3 +103,20 @@ async def test_a_place_that_was_deleted_there_is_made_again(site, server) -> Non
     (visit,) = [one for one in server.of("Encounter") if one["identifier"][0]["value"] == "V2"]
     assert places.isdisjoint(gone)
     assert {each["location"]["reference"] for each in visit["location"]} <= places
+
+
+@on(MedplumLike)
+async def test_a_retry_that_meets_its_first_try_is_held(site, server) -> None:
+    """Where conditional creates race, the first try is under way still when the second is sent: a person looks."""
+    server.race(2)
+    first, second = await twice(await opened(site, timeout_seconds=1), said("A28"))
+    assert (first.kind, first.failure) == (VerdictKind.RETRY, Failure.AMBIGUOUS)
+    assert (second.kind, second.reason, len(server.patients)) == (VerdictKind.HELD, "duplicate-after-create", 2)
+
+
+@on(FirelyLike)
+async def test_a_retry_under_the_id_of_the_number_makes_nobody_twice(site, server) -> None:
+    """`create: client-id` rules the race out: a first try that hangs is met as what is there."""
+    server.script.append(Step("PUT", commit=True, hang=True, path="Patient"))
+    first, second = await twice(await opened(site, create="client-id", timeout_seconds=1), said("A28"))
+    assert (first.failure, second.kind, len(server.patients)) == (Failure.AMBIGUOUS, VerdictKind.DELIVERED, 1)
