@@ -223,6 +223,15 @@ class Cache:
         self.drop(patient.logical_id)
         return not same or patient.older_than(before)
 
+    def was_given(self, made: ServerResource) -> bool:
+        """Say whether the id of a resource that was just created is known as that of another one.
+
+        The same version under the same number is no other: a delivery beside this one met it before it was answered.
+        """
+        before = self.last(made.logical_id)
+        numbered = any(self.stands_for((number,)) == made.logical_id for number in numbers(made.body))
+        return before is not None and not (numbered and before.tag == made.tag)
+
     def put(self, patient: ServerResource, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a Patient under the identifiers that stand for it."""
         keys = tuple(identities)[: self.KEYS]

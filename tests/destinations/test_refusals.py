@@ -1,9 +1,11 @@
 """What servers refuse in their own way though nothing is wrong with it, and what the engine makes of that."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.fhir.plan import Plan
@@ -14,6 +16,7 @@ from tests.destinations.aidbox_like import AidboxLike
 from tests.destinations.blaze_like import BlazeLike
 from tests.destinations.firely_like import FirelyLike
 from tests.destinations.medplum_like import MedplumLike
+from tests.destinations.server_like import ServerLike
 from tests.destinations.test_create_only import MAPPING
 
 VISIT = "PV1|1|I|3W^1^A^RVB||||||||||||||||V1^^^RVB"
@@ -120,3 +123,31 @@ async def test_a_retry_under_the_id_of_the_number_makes_nobody_twice(site, serve
     server.script.append(Step("PUT", commit=True, hang=True, path="Patient"))
     first, second = await twice(await opened(site, create="client-id", timeout_seconds=1), said("A28"))
     assert (first.failure, second.kind, len(server.patients)) == (Failure.AMBIGUOUS, VerdictKind.DELIVERED, 1)
+
+
+class SlowToAnswer(ServerLike):
+    """A server whose answer to the first new place waits for `gate`; `made` is set once the place is there."""
+
+    def __init__(self) -> None:
+        super().__init__(transactions=False)
+        self.made, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        answer = await super()._handle(request)
+        if request.method == "POST" and request.path.endswith("Location") and not self.made.is_set():
+            self.made.set()
+            await self.gate.wait()
+        return answer
+
+
+@on(SlowToAnswer)
+async def test_a_place_that_another_delivery_met_first_is_no_sign_of_a_restore(site, server) -> None:
+    """Two admissions name a new place: the second finds it before the first hears that it made it."""
+    await opened(site)
+    first = asyncio.create_task(site.deliver(said("A01", VISIT), entry=1))
+    await server.made.wait()
+    second = await site.deliver(said("A01", VISIT.replace("V1^", "V2^"), number="K2"), entry=2)
+    server.gate.set()
+    verdicts = [await first, second]
+    assert [verdict.kind for verdict in verdicts] == [VerdictKind.DELIVERED] * 2
+    assert not any("server-went-back" in verdict.notes for verdict in verdicts)

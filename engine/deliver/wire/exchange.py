@@ -181,7 +181,7 @@ class Exchange(Learned):
 
     def new(self, made: ServerResource) -> ServerResource:
         """Return a resource that was just created; an id that was given before says that the server has gone back."""
-        if self.server.cache_of(made.type_).last(made.logical_id) is not None:
+        if self.server.cache_of(made.type_).was_given(made):
             self._went_back()
         return made
 
