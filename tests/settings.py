@@ -1,14 +1,14 @@
 """The tables of settings in the documents, generated: `python -m tests.settings` writes them from the models."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
 from engine.config.alerting import Alerting
 from engine.config.channel import Channel
-from engine.config.profile import LACKS, NAMES, profile_of
+from engine.config.profile import NAMES, LackName, profile_of
 from engine.config.reference import settings_table
 from engine.config.service import ServiceConfiguration
 from engine.config.sites import Sites
@@ -51,6 +51,30 @@ def _lines(value: dict[str, Any], above: str = "") -> Iterator[str]:
         else:
             shown = f"[{', '.join(part)}]" if isinstance(part, list) else part
             yield f"{above}{key}: {shown}"
+
+
+class Lack(NamedTuple):
+    """Something that a server may not do, and what the engine does in its place."""
+
+    what: str
+    instead: str
+
+
+LACKS: Final[Mapping[LackName, Lack]] = {
+    "merge": Lack(
+        "merge two records",
+        "links them: the old record is inactive and names its survivor; visits that the engine wrote move to that",
+    ),
+    "links": Lack("take a link to a survivor from a client (`replaced-by`)", "merges them (`$merge`)"),
+    "demographics": Lack(
+        "tell people apart by demographics as it creates them, by default",
+        "creates by the number alone: a person without a birth date is created, and no second registration is noted",
+    ),
+    "client-ids": Lack("create a record under an id of the client", "creates on condition (`create: conditional`)"),
+    "conditions": Lack(
+        "create on a condition", "creates under an id made of the number, or with an idempotency key (`create`)"
+    ),
+}
 
 
 def lacks_table() -> str:

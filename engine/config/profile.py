@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
@@ -22,30 +22,6 @@ ProfileName = Literal[
 ]
 NAMES: Final[tuple[str, ...]] = get_args(ProfileName)
 LackName = Literal["merge", "links", "demographics", "client-ids", "conditions"]
-
-
-class Lack(NamedTuple):
-    """Something that a server may not do, and what the engine does in its place."""
-
-    what: str
-    instead: str
-
-
-LACKS: Final[Mapping[LackName, Lack]] = {
-    "merge": Lack(
-        "merge two records",
-        "links them: the old record is inactive and names its survivor; visits that the engine wrote move to that",
-    ),
-    "links": Lack("take a link to a survivor from a client (`replaced-by`)", "merges them (`$merge`)"),
-    "demographics": Lack(
-        "tell people apart by demographics as it creates them, by default",
-        "creates by the number alone: a person without a birth date is created, and no second registration is noted",
-    ),
-    "client-ids": Lack("create a record under an id of the client", "creates on condition (`create: conditional`)"),
-    "conditions": Lack(
-        "create on a condition", "creates under an id made of the number, or with an idempotency key (`create`)"
-    ),
-}
 
 
 class ForbiddenValue(BaseModel):
