@@ -1,13 +1,24 @@
 """What the doubles of other makers' servers have in common: what they lack, and how they let writers meet."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from aiohttp import web
 
 from tests.deliver.fake_chart import BASE, FakeChart
 from tests.deliver.fake_fhir import outcome_of
+
+TYPES: Final = (
+    "Encounter",
+    "Practitioner",
+    "Location",
+    "Organization",
+    "Account",
+    "Condition",
+    "AllergyIntolerance",
+    "Coverage",
+)
 
 
 class ServerLike(FakeChart):
@@ -50,6 +61,12 @@ class ServerLike(FakeChart):
                 self.races -= 1
                 return self._create(body, None) if type_ == "Patient" else self._made(type_, body, None)
         return await super()._handle(request)
+
+    def _statement(self) -> dict[str, Any]:
+        statement = super()._statement()
+        listed = statement["rest"][0]["resource"]
+        listed += [{**listed[0], "type": type_, "operation": []} for type_ in TYPES]
+        return statement
 
     def _matching(self, type_: str, condition: str) -> list[dict[str, Any]]:
         """Return what a condition finds."""

@@ -27,7 +27,7 @@ EVENTS: Final = 60
 SWEEP: Final = 500
 LOST: Final = 12
 SEED: Final = 36
-SECONDS: Final = 60.0
+SECONDS: Final = 300.0
 
 
 def lose_answers(proxy: Proxy) -> None:

@@ -151,3 +151,18 @@ async def test_a_place_that_another_delivery_met_first_is_no_sign_of_a_restore(s
     verdicts = [await first, second]
     assert [verdict.kind for verdict in verdicts] == [VerdictKind.DELIVERED] * 2
     assert not any("server-went-back" in verdict.notes for verdict in verdicts)
+
+
+@on(FirelyLike)
+@pytest.mark.parametrize("shown", [2, 50])
+async def test_every_visit_goes_to_the_survivor_however_small_the_pages_are(site, server, shown) -> None:
+    """A server that shows fewer visits than it was asked for says that there are more: none stays behind unnoticed."""
+    server.most_on_a_page = shown
+    await opened(site, allow_merge=True)
+    await site.deliver(said("A28", number="K2"), entry=1)
+    for visit in range(5):
+        await site.deliver(said("A01", VISIT.replace("V1^", f"V{visit}^"), minute=visit), entry=2 + visit)
+    verdict = await site.deliver(said("A40", "MRG|K1^^^RVB^MR", number="K2", minute=9), entry=9)
+    assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "linked")
+    (survivor,) = [name for name, body in server.patients.items() if body["identifier"][0]["value"] == "K2"]
+    assert {visit["subject"]["reference"] for visit in server.of("Encounter")} == {f"Patient/{survivor}"}

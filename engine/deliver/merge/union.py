@@ -92,6 +92,7 @@ async def repoint(exchange: Exchange, gone: ServerResource, survivor: ServerReso
     left: set[str] = set()
     for _ in range(MOST_ROUNDS):
         visits = await _of(exchange, gone)
+        more = exchange.more
         if visits is None:
             left.add("")
             break
@@ -99,7 +100,8 @@ async def repoint(exchange: Exchange, gone: ServerResource, survivor: ServerReso
         for visit in tried:
             if not (await _is_ours(exchange, visit) and await _moved(exchange, visit, gone, survivor)):
                 left.add(visit.reference)
-        if len(visits) < MOST_VISITS or not tried:
+        if not tried or not (more or len(visits) >= MOST_VISITS):
+            left.update([""] if more else ())
             break
     else:
         left.add("")

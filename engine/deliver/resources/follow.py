@@ -32,7 +32,7 @@ async def follow(exchange: Exchange, interaction: Follow) -> str:
     if account is None or whose is None or former is None or (interaction.gone and former == account):
         return "unchanged"
     found = await exchange.search(f"patient={quote(whose, safe='')}&_count={MOST_VISITS}", VISIT)
-    if len(found) >= MOST_VISITS:
+    if len(found) >= MOST_VISITS or exchange.more:
         raise HeldDeliveryError("too-many-visits")
     visits = [one for one in found if standing(one) and former in _references(one.body, interaction.element)]
     if visits and only_creates(exchange):

@@ -111,6 +111,7 @@ class Exchange(Learned):
         self.waits_for_locks = False
         self.place = ""
         self.response_log = ResponseLog()
+        self.more = False
         self._written: list[tuple[str, str, ServerResponse | None]] = []
         self._intend = intend
         self._at = at
@@ -203,7 +204,7 @@ class Exchange(Learned):
         return await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
 
     async def search(self, query: str, type_: str = PATIENT, named: str = "") -> tuple[ServerResource, ...]:
-        """Return the resources of a type that a query finds, each once; at most the first page.
+        """Return the resources of a type that a query finds, each once; at most the first page: `more` says of others.
 
         `named`: what the server's FHIR version calls the type, where that is another name.
         """
@@ -211,6 +212,7 @@ class Exchange(Learned):
         bundle = answer.json
         if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
             raise error_of(Failure.TRANSIENT, "no-bundle", answer.status, ("no-bundle",))
+        self.more = any(isinstance(link, dict) and link.get("relation") == "next" for link in bundle.get("link") or ())
         found: dict[str, ServerResource] = {}
         for entry in bundle.get("entry") or ():
             mode = (entry.get("search") or {}).get("mode", "match") if isinstance(entry, dict) else ""
