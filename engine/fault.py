@@ -57,6 +57,9 @@ POINTS: Final = {
     "F49": "copy: rows are written with how far it came, before the commit",
     "F50": "publishing: a file of a publication is written beside the old one, before it takes its place",
     "F51": "publishing: all files are written, before they are in force",
+    "F52": "relay: a message is about to be sent",
+    "F53": "relay: a message is sent, before its acknowledgement",
+    "F54": "relay: a message is acknowledged, before its settlement",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

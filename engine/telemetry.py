@@ -115,6 +115,18 @@ ATTEMPTS: Final = Counter(
     ("destination", "failure"),
     registry=REGISTRY,
 )
+RELAY_REPEATS: Final = Counter(
+    "adt_relay_repeats_total",
+    "Messages that a relay sent again after a send of which nobody can tell whether the receiver has it",
+    ("destination",),
+    registry=REGISTRY,
+)
+APPLICATION_ACKS: Final = Counter(
+    "adt_relay_application_acks_total",
+    "Application acknowledgements that came after the commit acknowledgement of a relayed message",
+    ("destination", "code"),
+    registry=REGISTRY,
+)
 LOOKUPS: Final = Counter(
     "adt_lookups_total",
     "Look-ups that were asked for or ended, by destination, state (waiting: to be tried again) and reason",

@@ -39,7 +39,7 @@ def _kind(header: Header, channel: Channel, taken: AcceptedMessages) -> Iterator
     if not type_:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")
     elif type_ not in taken.types:
-        if channel.unhandled_messages == "filter":
+        if channel.unhandled_messages != "refuse":
             return
         text = f"Only {taken.text} messages are accepted"
         yield Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)

@@ -8,12 +8,13 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from engine.config.destination import Destination
 from engine.config.listener_settings import Limits, Listen
-from engine.config.model import Frozen, Placed, nearest
+from engine.config.model import TAG, Frozen, Placed, nearest
 from engine.config.network import Network, is_loopback
+from engine.config.relay import ALL, MLLP, Relay
 from engine.config.text import Line, Name, Uri, Word
 
 # What each message is held against stays bounded, in a channel file as in an event file.
@@ -195,6 +196,23 @@ def _acknowledge(value: Any) -> Any:
     return {"when": value} if isinstance(value, str) else value
 
 
+_FHIR_TAG: Final = f"{TAG}fhir"
+_MLLP_TAG: Final = f"{TAG}{MLLP}"
+
+
+def _kind(value: Any) -> str:
+    """Return the tag of a destination as it is written: mllp, or nearly, or with a host and no base URL."""
+    if not isinstance(value, dict):
+        return _MLLP_TAG if isinstance(value, Relay) else _FHIR_TAG
+    near = get_close_matches(str(value.get("type", "")).lower(), ("fhir", MLLP), n=1)
+    mllp = near == [MLLP] or (not near and "host" in value and "base_url" not in value)
+    return _MLLP_TAG if mllp else _FHIR_TAG
+
+
+# A FHIR server, or with `type: mllp` a system that gets the messages themselves.
+AnyDestination = Annotated[
+    Annotated[Destination, Tag(_FHIR_TAG)] | Annotated[Relay, Tag(_MLLP_TAG)], Discriminator(_kind)
+]
 ProcessingId = Literal["P", "T", "D"]
 Version = Literal[
     "2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.5.1", "2.6", "2.7", "2.7.1", "2.8", "2.8.1", "2.8.2", "2.9", "2.9.1"
@@ -238,8 +256,10 @@ class Channel(Frozen):
     )
     base_uri: Uri = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
     limits: Limits = Field(Limits(), description="bounds of the listener")
-    destinations: tuple[Destination, ...] = Field(
-        min_length=1, description="FHIR servers", examples=[[{"name": "unnamed", "base_url": "https://fhir.example"}]]
+    destinations: tuple[AnyDestination, ...] = Field(
+        min_length=1,
+        description="FHIR servers, and systems that get the messages themselves (type: mllp)",
+        examples=[[{"name": "unnamed", "base_url": "https://fhir.example"}]],
     )
     filters: tuple[Filter, ...] = Field(
         (), max_length=MOST_FILTERS, description="what becomes of messages by what they say; the first that holds"
@@ -311,10 +331,10 @@ class Channel(Frozen):
     unhandled_events: Literal["filter", "refuse"] = Field(
         "filter", description="what to do with events that have no rule: accept and not route, or AR 201"
     )
-    unhandled_messages: Literal["refuse", "filter"] = Field(
+    unhandled_messages: Literal["refuse", "filter", "relay"] = Field(
         "refuse",
-        description="what to do with messages that the mapping is not for (of `adt` all but ADT): AR 200, or accept "
-        "and not route",
+        description="what to do with messages that the mapping is not for (of `adt` all but ADT): AR 200, accept and "
+        "not route, or accept and pass on to destinations with `relay: all`",
     )
     lookup_on: tuple[Annotated[str, AfterValidator(_event)], ...] = Field(
         (),
@@ -355,11 +375,24 @@ class Channel(Frozen):
                         f"no destination {name!r}",
                         nearest(name, names, "destinations"),
                     )
+        if self.unhandled_messages == "relay" and not any(relay.relay == ALL for relay in self.relays):
+            found = "relay, and no destination with relay: all"
+            yield ("unhandled_messages",), found, "write relay: all at a destination of type mllp, or filter here"
         if self.open_to_all and self.insecure is None:
             host = self.listen.mllp.host if self.listen.mllp else ""
             needed = f"listening on {host} needs tls and an allow list"
             expected = f"{needed}: add them, or write 'insecure: accepted' where that is meant"
             yield ("listen", "mllp", "host"), f"found {host!r}", expected
+
+    @property
+    def servers(self) -> tuple[Destination, ...]:
+        """The destinations that are FHIR servers."""
+        return tuple(one for one in self.destinations if isinstance(one, Destination))
+
+    @property
+    def relays(self) -> tuple[Relay, ...]:
+        """The destinations that get the messages themselves."""
+        return tuple(one for one in self.destinations if isinstance(one, Relay))
 
     def mapping_at(self, destination: str) -> str:
         """Return the name of the mapping that plans what is written to a destination."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.config.alerting import FILE as ALERTS
-from engine.config.channel import Channel
-from engine.config.destination import Destination
+from engine.config.channel import AnyDestination, Channel
 from engine.config.model import Placed, Step
 from engine.config.sites import FILE as SITES
 from engine.config.source import AuthoredFile, Looked, look, scan
@@ -105,7 +104,7 @@ def _agreed(earlier: Read, path: tuple[Step, ...], found: str, expected: str) ->
 
 
 def _differences(
-    earlier: Read, number: int, there: int, destination: Destination, twin: Destination
+    earlier: Read, number: int, there: int, destination: AnyDestination, twin: AnyDestination
 ) -> Iterator[Placed]:
     """Yield the keys by which two files describe one destination otherwise."""
     for path in _otherwise(destination.server.model_dump(), twin.server.model_dump()):

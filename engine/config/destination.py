@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -133,7 +133,13 @@ class Retry(Frozen):
 class Destination(Frozen):
     """One FHIR server that a channel keeps up to date."""
 
+    # A relay alone may get messages in the order of the feed.
+    in_feed_order: ClassVar[bool] = False
+
     name: Name = Field(description="name in states, metrics and pages", examples=["unnamed"])
+    type: Literal["fhir", "mllp"] = Field(
+        "fhir", description="fhir, or mllp for a system that gets the messages themselves: it has keys of its own"
+    )
     profile: ProfileName = Field("generic", description="which server it is: sets defaults of these keys; see servers")
     fhir: Literal["R4", "STU3"] = Field("R4", description="FHIR version spoken there")
     base_url: Url = Field(description="FHIR base URL", examples=["https://fhir.example/R4"])
@@ -283,6 +289,16 @@ class Destination(Frozen):
     def server(self) -> Self:
         """The destination as every channel that names it describes it: without the mapping, which is a channel's."""
         return self.model_copy(update={"mapping": ""}) if self.mapping else self
+
+    @property
+    def own_certificate(self) -> str | None:
+        """The PEM file of the engine's own certificate, None where it has none."""
+        return self.client_certificate
+
+    @property
+    def address(self) -> str:
+        """Where it is, as a URL."""
+        return self.base_url
 
     def _is_laid_out_as_ours(self) -> bool:
         """Say whether FHIR base and token endpoint lie as the shipped service has them."""

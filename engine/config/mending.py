@@ -66,7 +66,7 @@ class Mended:
 
     def _rename(self, above: dict[Step, Any], path: Path, inside: list[Path]) -> None:
         item = above.pop(path[-1])
-        free = [key for key in keys_at(self._model, path[:-1]) if key not in above]
+        free = [key for key in keys_at(self._model, path[:-1], self.value) if key not in above]
         near = next(iter(get_close_matches(str(path[-1]), free, n=1, cutoff=0.6)), None)
         if near is None:
             return
@@ -77,7 +77,7 @@ class Mended:
     def _replace(self, above: dict[str, Any], path: Path) -> None:
         self.guessed.add(path)
         above.pop(str(path[-1]), None)
-        field = field_at(self._model, path)
+        field = field_at(self._model, path, self.value)
         if field is not None and inner_model(field.annotation) is Secret:
             above[str(path[-1])] = dict(_ANY_SECRET)
         elif field is not None and field.examples:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Discriminator, Tag, ValidationError
 from pydantic.fields import FieldInfo
 
 Step = str | int
@@ -47,6 +47,8 @@ _NAME: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 # For a kind of fault that no model has yet.
 _OTHERWISE: Final = "another value"
 
+# How the tag of a model begins that stands in a list of several kinds: such a tag is no place of the file.
+TAG: Final = "type: "
 # The kind of a key that a model does not have.
 UNKNOWN: Final = "extra_forbidden"
 # Kinds of our own whose value is never shown: it may be a secret.
@@ -59,13 +61,24 @@ _UNSHOWN: Final = {
 _BLOCKS: Final = frozenset({"dict_type", "model_type", "model_attributes_type"})
 
 
-def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
-    """Return what was found and what would do, for one fault that pydantic reports of `model`; never a secret."""
+def faults_of(error: ValidationError) -> list[Any]:
+    """Return the faults of a value, each at its place in the file: without the tag of the model that was chosen."""
+    faults: list[Any] = error.errors(include_url=False)
+    for fault in faults:
+        fault["loc"] = tuple(step for step in fault["loc"] if not str(step).startswith(TAG))
+    return faults
+
+
+def words(fault: Mapping[str, Any], model: type[BaseModel], value: Any = None) -> tuple[str, str]:
+    """Return what was found and what would do, for one fault that pydantic reports of `model`; never a secret.
+
+    `value`: the whole value at hand, by which a place with several models has one.
+    """
     kind, location = fault["type"], fault["loc"]
     if kind == "missing":
         return "missing", _EXPECTED[kind]
     if kind == UNKNOWN:
-        return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]), _handbook(model))
+        return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1], value), _handbook(model))
     if kind in _UNSHOWN:
         return _UNSHOWN[kind], str(fault["msg"])
     if kind == "value_error" and isinstance(fault.get("input"), dict):
@@ -115,31 +128,41 @@ def folded(names: Sequence[str], word: str = "", where: str = "") -> str:
     return f"{', '.join(shown)} and {len(names) - len(shown)} more" + (f" (all: {where})" if where else "")
 
 
-def keys_at(model: type[BaseModel], location: tuple[Step, ...]) -> tuple[str, ...]:
+def keys_at(model: type[BaseModel], location: tuple[Step, ...], value: Any = None) -> tuple[str, ...]:
     """Return the keys that may stand at a place in a model's file; none where the place is no block of keys."""
-    kind: Any = model
-    for step in location:
-        kind = _inside(kind, step)
-    found = inner_model(kind)
+    found = inner_model(*_at(model, location, value))
     return tuple(_written(found)) if found else ()
 
 
-def field_at(model: type[BaseModel], location: tuple[Step, ...]) -> FieldInfo | None:
+def field_at(model: type[BaseModel], location: tuple[Step, ...], value: Any = None) -> FieldInfo | None:
     """Return the field at a path of a model's file; None where it is none, as an item of a list."""
-    kind: Any = model
-    for step in location[:-1]:
-        kind = _inside(kind, step)
-    found = inner_model(kind)
+    found = inner_model(*_at(model, location[:-1], value))
     fields = found.model_fields.items() if found else ()
     return next((field for name, field in fields if (field.alias or name) == location[-1]), None)
 
 
-def inner_model(kind: Any) -> type[BaseModel] | None:
-    """Return the model that a field's annotation holds, alone or as an alternative; None where none does."""
+def inner_model(kind: Any, value: Any = None) -> type[BaseModel] | None:
+    """Return the model that a field's annotation holds, alone or as an alternative; None where none does.
+
+    Of several the one that the annotation's discriminator chooses by the value there, else the first.
+    """
+    found = inner_models(kind)
+    choose = next((mark for mark in _marks(kind) if isinstance(mark, Discriminator)), None)
+    tag = choose.discriminator(value) if choose is not None and callable(choose.discriminator) else None
+    return found.get(str(tag), next(iter(found.values()), None))
+
+
+def inner_models(kind: Any) -> dict[str, type[BaseModel]]:
+    """Return the models that a field's annotation holds as alternatives, by their tags where they have any."""
     kind = _bare(kind)
     parts = get_args(kind) if get_origin(kind) in {Union, UnionType} else (kind,)
-    models = (part for part in map(_bare, parts) if isinstance(part, type) and issubclass(part, BaseModel))
-    return next(models, None)
+    tags = [next((mark.tag for mark in _marks(part) if isinstance(mark, Tag)), part) for part in parts]
+    models = zip(tags, map(_bare, parts), strict=True)
+    return {str(tag): part for tag, part in models if isinstance(part, type) and issubclass(part, BaseModel)}
+
+
+def _marks(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind)[1:] if get_origin(kind) is Annotated else ()
 
 
 def _handbook(model: type[BaseModel]) -> str:
@@ -171,8 +194,19 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _inside(kind: Any, step: Step) -> Any:
-    model = inner_model(kind)
+def _at(kind: Any, location: tuple[Step, ...], value: Any) -> tuple[Any, Any]:
+    """Return the annotation at a place below another one, and what a value has there."""
+    for step in location:
+        kind = _inside(kind, step, value)
+        try:
+            value = value[step]
+        except (TypeError, LookupError):
+            value = None
+    return kind, value
+
+
+def _inside(kind: Any, step: Step, value: Any) -> Any:
+    model = inner_model(kind, value)
     if model:
         return _written(model).get(str(step))
     inner = [part for part in get_args(_bare(kind)) if part is not Ellipsis]

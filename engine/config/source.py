@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from engine.config.mending import Mended
-from engine.config.model import UNKNOWN, Placed, Step, answers, telling, words
+from engine.config.model import UNKNOWN, Placed, Step, answers, faults_of, telling, words
 from engine.errors import ConfigurationError, Problem
 
 MAX_BYTES: Final = 1_048_576
@@ -151,7 +151,9 @@ def look(source: AuthoredFile, model: type[Model]) -> Looked[Model]:
         value, faults = _made(mended.value, model, Path(source.file).parent)
         now = AuthoredFile(source.file, mended.value, mended.places)
         new = [(_location(fault, now), fault) for fault in telling(faults)]
-        found = [now.problem(path, *words(fault, model)) for path, fault in new if not mended.guesses(path)]
+        found = [
+            now.problem(path, *words(fault, model, mended.value)) for path, fault in new if not mended.guesses(path)
+        ]
         problems += [problem for problem in found if problem.path not in refused]
         # Misspelt keys first: what is called missing may be one of them.
         misspelt = [fault["loc"] for fault in faults if fault["type"] == UNKNOWN]
@@ -178,7 +180,7 @@ def _made(value: Any, model: type[Model], folder: Path) -> tuple[Model | None, l
         return model.model_validate(value, context=folder), []
     except ValidationError as error:
         # Never passed on: pydantic's own text shows values, and a value may be a secret written in the wrong place.
-        return None, error.errors(include_url=False)
+        return None, faults_of(error)
 
 
 def _location(fault: Any, source: AuthoredFile) -> tuple[Step, ...]:

@@ -79,6 +79,9 @@ BY_RULE: Final = "by-rule"
 # The flag of a new entry of the same bytes as an earlier one, which took no effect.
 SENT_AGAIN: Final = "sent-again"
 
+# The lane of all that a destination gets in the order in which it came in; no patient has it.
+FEED: Final = 0
+
 UNFINISHED: Final = frozenset({State.WAITING, State.RECEIVED, State.CLAIMED, State.HELD})
 
 
@@ -95,7 +98,8 @@ class NewEntry:
     `patients`: identity keys (`system|value`), one group a patient. `unite`: all groups are one patient from now on
     (a merge, a change of identifier). `state`: RECEIVED (needs `destinations`), or FILTERED, REJECTED, HELD at the
     door (then there are no deliveries). `where_known`: destinations apart from these, to which it goes if one of its
-    patients is there by what went there before. `parent`: the entry this one was edited from.
+    patients is there by what went there before. `parent`: the entry this one was edited from. `in_feed_order`:
+    destinations that get it behind all that came in before it, whomever that is about.
     """
 
     channel: str
@@ -121,6 +125,7 @@ class NewEntry:
     batch: str = ""
     parent: int | None = None
     where_known: tuple[str, ...] = ()
+    in_feed_order: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

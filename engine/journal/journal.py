@@ -142,25 +142,28 @@ class Journal:
         self._group.acknowledged(seq, outcome)
 
     async def claim(
-        self, destination: str, limit: int, now: datetime, *, least_tried: bool = False
+        self, destination: str, limit: int, now: datetime, *, least_tried: bool = False, run: bool = False
     ) -> tuple[Claimed, ...]:
         """Return up to `limit` deliveries that may run now, oldest first, each heading all its lanes.
 
-        `least_tried`: of those tried least; looks at all that wait, which is for probes now and then.
+        `run`: those in the order of the feed, each to be sent after the one before it. `least_tried`: of those tried
+        least; looks at all that wait, which is for probes now and then.
         """
         if limit < 1:
             return ()
-        work = partial(Claims.claim, destination=destination, limit=limit, now=now, least_tried=least_tried)
+        work = partial(Claims.claim, destination=destination, limit=limit, now=now, least_tried=least_tried, run=run)
         return cast("tuple[Claimed, ...]", await self._group.submit(JobKind.CLAIM, work))
 
-    async def ask(self, destination: str, limit: int, now: datetime, supply: Supply) -> None:
+    async def ask(self, destination: str, limit: int, now: datetime, supply: Supply, *, run: bool = False) -> None:
         """Claim up to `limit` deliveries, those that may run now and the rest as they come, without asking again.
 
         `supply` is called with each part, and how many more will come. That ends once the limit is reached, or the
-        destination asks anew or gives something back.
+        destination asks anew or gives something back. `run`: as of `claim`.
         """
         self._group.supply[destination] = supply
-        await self._group.submit(JobKind.CLAIM, partial(Claims.ask, destination=destination, limit=limit, now=now))
+        await self._group.submit(
+            JobKind.CLAIM, partial(Claims.ask, destination=destination, limit=limit, now=now, run=run)
+        )
 
     async def intend(self, seq: int, destination: str, intent: HttpRequest) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""

@@ -53,8 +53,12 @@ class MllpConnection:
 
 
 async def connect(
-    host: str, port: int, *, seconds: float, limit_bytes: int, tls: ssl.SSLContext | None
+    host: str, port: int, *, seconds: float, limit_bytes: int, tls: ssl.SSLContext | None, server_name: str = ""
 ) -> MllpConnection:
-    """Open a connection within `seconds`, whose blocks have up to `limit_bytes`; OSError, which TimeoutError is too."""
+    """Open a connection within `seconds`, whose blocks have up to `limit_bytes`; OSError, which TimeoutError is too.
+
+    `server_name`: the name in the other end's certificate, where it is not the host.
+    """
+    named = {"server_hostname": server_name} if server_name and tls is not None else {}
     async with asyncio.timeout(seconds):
-        return MllpConnection(*await open_hl7_connection(host, port, limit=limit_bytes, ssl=tls))
+        return MllpConnection(*await open_hl7_connection(host, port, limit=limit_bytes, ssl=tls, **named))

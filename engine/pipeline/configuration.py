@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
-from engine.config.channel import Channel
+from engine.config.channel import AnyDestination, Channel
 from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.model import Placed, Step, folded, nearest
@@ -59,7 +59,7 @@ class Configuration:
     channels: dict[str, Channel]
     mappings: dict[str, CompiledMapping]
     own_mappings: dict[tuple[str, str], CompiledMapping]
-    destinations: dict[str, Destination]
+    destinations: dict[str, AnyDestination]
     alerting: Alerting
     sites: Sites
     marks: frozenset[str]
@@ -181,7 +181,7 @@ def _not_in_stu3(
     """Yield a problem for each destination whose FHIR version lacks a type that is sent to it."""
     channel = looked.value
     for number, destination in enumerate(channel.destinations if channel is not None else ()):
-        if channel is None or destination.fhir != STU3:
+        if channel is None or not isinstance(destination, Destination) or destination.fhir != STU3:
             continue
         name = channel.mapping_at(destination.name)
         mapping = own.get((channel.channel, destination.name)) or mappings.get(channel.channel)
@@ -317,7 +317,7 @@ def _unusable_keys(channel: Channel) -> Iterator[Placed]:
     Of a secret or file that cannot be read its own problem tells.
     """
     for number, destination in enumerate(channel.destinations):
-        for key, found, expected in _unusable(destination.auth):
+        for key, found, expected in _unusable(destination.auth) if isinstance(destination, Destination) else ():
             yield ("destinations", number, "auth", key), found, expected
 
 

@@ -1,6 +1,7 @@
 """The delivery worker: one claimed entry goes from its plan to its settlement; what goes wrong holds it, visibly.
 
 mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend before a write) -> journal.settle
+the message, or its edit -> relay -> journal.settle
 """
 
 import contextlib
@@ -11,7 +12,9 @@ from typing import Final, NamedTuple, Self
 from engine import fault, telemetry
 from engine.config.channel import Mode
 from engine.config.destination import CREATE_ONLY
+from engine.config.destination import Destination as Settings
 from engine.deliver.destination import FhirDestination
+from engine.deliver.relay import SENT_AGAIN, RelayDestination
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.errors import JournalRefusedError, MappingError, MessageError, SealError, place_of
 from engine.fhir.plan import Merge, Plan
@@ -29,12 +32,12 @@ from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
 from engine.pipeline.outbound.follow_ups import FollowUps, is_announced, refusal
 from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.relaying import DAMAGED, outgoing, relay_dry_run
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 
 MOST_LATER: Final = 20
-DAMAGED: Final = "body-damaged"
 SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
 
 _log = telemetry.logger()
@@ -68,7 +71,7 @@ class DeliveryWorker:
     """Delivers entries to one destination, as it is described now."""
 
     name: str
-    destination: FhirDestination
+    destination: FhirDestination | RelayDestination
     throttle: DeliveryThrottle
     journal: Journal
     memory: DestinationMemory
@@ -81,7 +84,12 @@ class DeliveryWorker:
         feed = self.shared.feeds.get(claimed.channel)
         begun = self.throttle.now()
         try:
-            carried = await self._carry_out(claimed, feed) if feed else Carried(held("channel-removed"))
+            if feed is None:
+                carried = Carried(held("channel-removed"))
+            elif isinstance(self.destination, RelayDestination):
+                carried = await self._relayed(self.destination, claimed, feed)
+            else:
+                carried = await self._carry_out(self.destination, claimed, feed)
         except SealError:
             carried = Carried(held(DAMAGED))
         except (MappingError, MessageError) as error:
@@ -104,7 +112,27 @@ class DeliveryWorker:
             self.health.failed(verdict.reason, self.shared.clock())
         return carried._replace(verdict=verdict, feed=feed)
 
-    async def _carry_out(self, claimed: Claimed, feed: Feed) -> Carried:
+    async def _relayed(self, relay: RelayDestination, claimed: Claimed, feed: Feed) -> Carried:
+        """Pass the message on as it came in, or as the relay's steps edit it."""
+        message = outgoing(claimed, feed, self.name)
+        fault.point("F10")
+        if claimed.shadow or feed.channel.mode is Mode.SHADOW:
+            return Carried(shadowed(relay_dry_run(relay.settings, message)))
+        verdict = await relay.deliver(
+            message.raw,
+            message.control_id,
+            lambda request: self.journal.intend(claimed.seq, self.name, request),
+            at=self.shared.clock(),
+            entry=claimed.seq,
+            attempts_made=claimed.attempts_made,
+            body=message.raw if message.raw != claimed.raw else b"",
+            ambiguous=claimed.open_intent is not None,
+        )
+        if SENT_AGAIN in verdict.notes:
+            telemetry.series(telemetry.RELAY_REPEATS, self.name).inc()
+        return Carried(verdict)
+
+    async def _carry_out(self, server: FhirDestination, claimed: Claimed, feed: Feed) -> Carried:
         message = self._message(claimed, feed)
         mapping = feed.mapping_at(self.name)
         plan = mapping.plan(message)
@@ -113,26 +141,26 @@ class DeliveryWorker:
             return Carried(Verdict(VerdictKind.FILTERED, rule, unasked=True), plan)
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             now = self.shared.clock()
-            dry_run = await self.destination.dry_run(plan, self.memory, at=now, channel=feed.channel)
+            dry_run = await server.dry_run(plan, self.memory, at=now, channel=feed.channel)
             return Carried(shadowed(dry_run), plan)
-        if claimed.foreign or (self.journal.is_shared and not self.destination.abilities.if_match):
-            self.destination.forget(plan)
+        if claimed.foreign or (self.journal.is_shared and not server.abilities.if_match):
+            server.forget(plan)
             self.memory.forget(claimed.lanes, plan.source)
         stale = await self.memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
             return Carried(held("stale") if policy == "hold" else SKIPPED, plan)
-        if not await self._merges_admitted(claimed, feed, plan):
+        if not await self._merges_admitted(server, claimed, feed, plan):
             return Carried(held("merge-limit"), plan)
-        verdict = await self._delivered(claimed, feed, plan)
+        verdict = await self._delivered(server, claimed, feed, plan)
         if verdict.reason == LACKING and not verdict.attempts:
             whole = completed(plan, await self._later(claimed))
             if whole is not None:
-                verdict = (await self._delivered(claimed, feed, whole)).noting(NOTE)
-        carried = self._followed_up(claimed, feed, message, plan, verdict)
+                verdict = (await self._delivered(server, claimed, feed, whole)).noting(NOTE)
+        carried = self._followed_up(server.settings, claimed, feed, message, plan, verdict)
         return carried.noting("stale") if stale else carried
 
-    async def _delivered(self, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
-        return await self.destination.deliver(
+    async def _delivered(self, server: FhirDestination, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
+        return await server.deliver(
             plan,
             self.memory,
             lambda request: self.journal.intend(claimed.seq, self.name, request),
@@ -146,12 +174,14 @@ class DeliveryWorker:
             lock_refusals=self.throttle.lock_refusals(claimed.seq),
         )
 
-    def _followed_up(self, claimed: Claimed, feed: Feed, message: Message, plan: Plan, verdict: Verdict) -> Carried:
+    def _followed_up(
+        self, settings: Settings, claimed: Claimed, feed: Feed, message: Message, plan: Plan, verdict: Verdict
+    ) -> Carried:
         """Return what was carried out with what it is followed up by, and a note why not where that was asked for."""
         carried = Carried(verdict, plan)
         if not verdict.patient:
             return carried
-        if is_announced(claimed, feed.channel, self.destination.settings, message):
+        if is_announced(claimed, feed.channel, settings, message):
             carried = carried.followed_by(FollowUpRequest(FollowUpKind.NOTICE, verdict.patient, verdict.visit))
         why_not = refusal(claimed, feed.channel, message, plan.event_at, self.shared.clock())
         if why_not is None:
@@ -176,13 +206,13 @@ class DeliveryWorker:
             message = read_message(claimed.raw, feed.channel, claimed.event)
         return message
 
-    async def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
+    async def _merges_admitted(self, server: FhirDestination, claimed: Claimed, feed: Feed, plan: Plan) -> bool:
         """Say whether the merges of an entry are within the limit; those of a load, or that a person let go, are.
 
         So are those that a destination which only gets creates is spared.
         """
         merges = sum(1 for interaction in plan.interactions if isinstance(interaction, Merge))
-        if self.destination.settings.writes == CREATE_ONLY:
+        if server.settings.writes == CREATE_ONLY:
             return True
         if not merges or claimed.tries or claimed.forced or feed.channel.mode is Mode.LOAD:
             return True

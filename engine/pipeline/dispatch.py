@@ -17,9 +17,11 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.config.destination import Destination as Settings
+from engine.config.channel import AnyDestination
 from engine.deliver.destination import FhirDestination
+from engine.deliver.relay import RelayDestination
 from engine.deliver.throttling import BreakerState
+from engine.deliver.verdict import VerdictKind
 from engine.deliver.wire.abilities import NO_IF_MATCH
 from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed
@@ -54,20 +56,20 @@ class PrefetchBuffer:
         """Say whether less than half of what is wanted is at hand, so that what falls due now can be claimed."""
         return len(self.ready) * 2 < wanted
 
-    async def ask(self, wanted: int) -> None:
-        """Claim what may run now, up to what is wanted, and ask for the rest as it comes."""
+    async def ask(self, wanted: int, *, run: bool) -> None:
+        """Claim what may run now, up to what is wanted, and ask for the rest as it comes; `run`: in feed order."""
         missing = wanted - len(self.ready)
         if missing > 0:
-            await self._journal.ask(self._destination, missing, self._clock(), self._take)
+            await self._journal.ask(self._destination, missing, self._clock(), self._take, run=run)
 
-    async def ask_for_probes(self, wanted: int) -> None:
+    async def ask_for_probes(self, wanted: int, *, run: bool) -> None:
         """Claim what was tried least: were it the oldest, an entry that always fails would be every probe."""
-        missing = wanted - len(self.ready)
-        self.ready.extend(await self._journal.claim(self._destination, missing, self._clock(), least_tried=True))
+        missing, now = wanted - len(self.ready), self._clock()
+        self.ready.extend(await self._journal.claim(self._destination, missing, now, least_tried=True, run=run))
 
     async def give_back(self) -> None:
         """Release all of it: readers of the journal see it waiting, and may discard it."""
-        if self.ready or self.awaited:
+        while self.ready or self.awaited:
             seqs = [one.seq for one in self.ready]
             self.ready.clear()
             await self._journal.give_back(self._destination, seqs)
@@ -84,6 +86,13 @@ LEAST_SECONDS: Final = 0.01
 STOP_SECONDS: Final = 8.0
 # Between two tries of what the journal's database refuses.
 REFUSED_SECONDS: Final = 10.0
+# In the order of the feed: how many may be sent and not yet settled. These are sent again, in order, where the engine
+# is killed before their settlement.
+MOST_UNSETTLED: Final = 16
+
+# How a delivery ends that lets go on what is behind it, whatever `on_held` says.
+PASSED: Final = frozenset({VerdictKind.DELIVERED, VerdictKind.FILTERED})
+DeliveryDestination = FhirDestination | RelayDestination
 
 _log = telemetry.logger()
 
@@ -94,7 +103,7 @@ class Dispatch:
     def __init__(
         self,
         name: str,
-        destination: FhirDestination,
+        destination: DeliveryDestination,
         journal: Journal,
         throttle: DeliveryThrottle,
         shared: PipelineContext,
@@ -104,7 +113,7 @@ class Dispatch:
         self.throttle = throttle
         self.health = DestinationHealth(name)
         self._pauses = shared.pauses
-        self._next: tuple[FhirDestination, DeliveryThrottle] | None = None
+        self._next: tuple[DeliveryDestination, DeliveryThrottle] | None = None
         self._journal = journal
         self._clock = shared.clock
         self._time = shared.time
@@ -128,6 +137,7 @@ class Dispatch:
         self._due = False
         self._probing = False
         self._overwrites = False
+        self._draining = False
 
     def wake(self) -> None:
         """Say that there may be something else to do."""
@@ -167,6 +177,8 @@ class Dispatch:
         """Start what may start, and return for how long there is nothing else to do."""
         await self._time.mind()
         await self._swap_when_idle()
+        if self._draining:
+            await self._drain()
         if self.halted:
             await self._prefetched.give_back()
         elif await self._is_checked():
@@ -176,9 +188,19 @@ class Dispatch:
         return IDLE_SECONDS if self.halted else self.throttle.backoff_seconds(self._checks)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> AnyDestination:
         """The destination as it is described now, or will be once what is under way has ended."""
         return (self._next[0] if self._next else self.destination).settings
+
+    @property
+    def server(self) -> FhirDestination | None:
+        """The destination where it is a FHIR server, None where it is a relay."""
+        return self.destination if isinstance(self.destination, FhirDestination) else None
+
+    @property
+    def in_feed_order(self) -> bool:
+        """Whether entries are delivered one after the other as they came in, whomever they are about."""
+        return self.destination.settings.in_feed_order
 
     @property
     def condition(self) -> HealthState:
@@ -212,7 +234,7 @@ class Dispatch:
     def _to_be_asked(self) -> FhirDestination | None:
         """Return the destination while follow-ups may be asked for there: it is well, and stays."""
         well = not self._stopping and self._next is None and self.condition is HealthState.READY
-        return self.destination if well else None
+        return self.server if well else None
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -229,7 +251,7 @@ class Dispatch:
         """Whether nothing may start: the destination is paused, or about to be exchanged for another."""
         return self._next is not None or self._pauses.of(self.name) is not None
 
-    def exchange(self, destination: FhirDestination, throttle: DeliveryThrottle) -> None:
+    def exchange(self, destination: DeliveryDestination, throttle: DeliveryThrottle) -> None:
         """Go on at a destination that is described anew, once what is under way has ended at the old one."""
         self._next = (destination, throttle)
         self._wake.set()
@@ -263,9 +285,10 @@ class Dispatch:
         """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
         if not self._checked:
             self._checks += 1
-            self.destination.proofs.known |= await self._journal.read(partial(memory.proofs, destination=self.name))
+            if self.server is not None:
+                self.server.proofs.known |= await self._journal.read(partial(memory.proofs, destination=self.name))
             try:
-                abilities = await self.destination.check()
+                await self.destination.check()
             except DeliveryError as error:
                 self.health.failing = str(error) if isinstance(error, DestinationError) else ""
                 self.health.failed(str(error), self._clock())
@@ -279,7 +302,7 @@ class Dispatch:
             self.throttle.reached()
             for one in self.follow_ups:
                 one.wake()
-            _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
+            _log.info("destination ready", destination=self.name, codes=list(self.lacks))
             self._tell_of_versions()
         return True
 
@@ -302,8 +325,15 @@ class Dispatch:
         wanted = self.throttle.ahead()
         if self._prefetched.is_short(wanted) or self._due:
             self._due = False
-            await (self._prefetched.ask_for_probes if probing else self._prefetched.ask)(wanted)
+            ask = self._prefetched.ask_for_probes if probing else self._prefetched.ask
+            await ask(wanted, run=self.in_feed_order)
         return wanted
+
+    async def _drain(self) -> None:
+        """Wait for the end of what is under way, and give back what is claimed behind it."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._prefetched.give_back()
+        self._draining = False
 
     def _supplied(self) -> None:
         self._start()
@@ -312,11 +342,15 @@ class Dispatch:
 
     def _start(self) -> None:
         ready = self._prefetched.ready
-        while ready and not self._stopping and not self.halted and self.throttle.admit(self._delivering):
+        while ready and self._may_start() and self.throttle.admit(self._delivering):
             self._delivering += 1
             task = asyncio.create_task(self._deliver(ready.popleft()))
             self._under_way.add(task)
             task.add_done_callback(self._ended)
+
+    def _may_start(self) -> bool:
+        full = self.in_feed_order and len(self._under_way) >= MOST_UNSETTLED
+        return not (self._stopping or self.halted or self._draining or full)
 
     def _carried(self) -> None:
         """Let the next one start: what is left of this one is to be written down."""
@@ -328,7 +362,8 @@ class Dispatch:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = error
         # A breaker that has just opened is waited for by its own time, not by that of an idle destination.
-        urgent = self._failed is not None or self.halted or self.throttle.pause_seconds()
+        urgent = self._failed is not None or self.halted or self._draining or self.throttle.pause_seconds()
+        self._start()
         wanted = self.throttle.ahead()
         if urgent or self._prefetched.is_short(wanted) or (self._may_be_due and self._prefetched.has_room(wanted)):
             self._wake.set()
@@ -350,13 +385,15 @@ class Dispatch:
     async def _deliver(self, claimed: Claimed) -> None:
         try:
             carried = await self._worker.deliver(claimed)
+            # What was claimed behind it may only go where it goes: the lane is asked anew.
+            self._draining = self._draining or (self.in_feed_order and carried.verdict.kind not in PASSED)
         finally:
             self._carried()
         if await self._worker.settle(claimed, carried):
             self._may_be_due = True
             self._wake.set()
         self._tell_of_versions()
-        for server, honoured in self.destination.proofs.take_new():
+        for server, honoured in self.server.proofs.take_new() if self.server is not None else ():
             await self._journal.write(
                 partial(memory.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())
             )

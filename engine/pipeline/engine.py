@@ -8,14 +8,18 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Set
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from engine import fault, telemetry
 from engine.clock import now
 from engine.config.alerting import Alerting
+from engine.config.channel import AnyDestination
 from engine.config.destination import Destination as Settings
+from engine.config.relay import Relay
 from engine.config.sites import Sites
 from engine.database.durable import make_folder
 from engine.deliver.destination import FhirDestination
+from engine.deliver.relay import ApplicationAck, RelayDestination
 from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
 from engine.http.tls import RENEWED
@@ -25,7 +29,7 @@ from engine.journal.state import uptime
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, ExaminedConfiguration, Files, examine
-from engine.pipeline.dispatch import Dispatch
+from engine.pipeline.dispatch import DeliveryDestination, Dispatch
 from engine.pipeline.feed import Feeds, Handover, PipelineContext, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -34,12 +38,16 @@ from engine.pipeline.intake import Intake
 from engine.pipeline.listeners import Listeners
 from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
 from engine.pipeline.outbound.pauses import Pauses
+from engine.pipeline.outbound.relaying import keep_application_ack
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.pipeline.publication import Publication, PublicationState, put, put_back, recover, settle
 from engine.pipeline.repair.bulk_replay import BulkReplays
 from engine.pipeline.repair.entry_operations import EntryOperations
 from engine.pipeline.worker import Worker
+
+# How many messages a relay claims ahead that sends them in the order of the feed.
+AHEAD: Final = 64
 
 _log = telemetry.logger()
 
@@ -254,15 +262,25 @@ class Engine:
         folder = str(self.files.channels)
         return tuple(Problem(folder, 1, 1, f"destinations.{name}", "has unfinished work", expected) for name in left)
 
-    def _new_destinations(self, configuration: Configuration) -> dict[str, FhirDestination]:
+    def _new_destinations(self, configuration: Configuration) -> dict[str, DeliveryDestination]:
         """Return the clients of destinations that are new or described anew; StartError where one cannot be made."""
         return {
-            name: destination_of(settings, configuration, fence(self.journal, settings.timeout_seconds))
+            name: self._client(settings, configuration)
             for name, settings in configuration.destinations.items()
             if name not in self.dispatches or self.dispatches[name].settings != settings
         }
 
-    def _dispatch(self, destinations: Mapping[str, FhirDestination]) -> set[str]:
+    def _client(self, settings: AnyDestination, configuration: Configuration) -> DeliveryDestination:
+        if isinstance(settings, Relay):
+            may_send = fence(self.journal, settings.acknowledgement.wait_seconds)
+            return RelayDestination(settings, ticks=time.monotonic, fence=may_send, observe=self._keep(settings))
+        return destination_of(settings, configuration, fence(self.journal, settings.timeout_seconds))
+
+    def _keep(self, relay: Relay) -> Callable[[ApplicationAck], None]:
+        """Return what keeps application acknowledgements that come after a delivery to a relay has ended."""
+        return lambda ack: self._watch(keep_application_ack(self.journal, relay.name, ack, self.now()), relay.name)
+
+    def _dispatch(self, destinations: Mapping[str, DeliveryDestination]) -> set[str]:
         for name, destination in destinations.items():
             dispatch = Dispatch(name, destination, self.journal, _throttle(destination.settings), self._shared)
             dispatch.health.blocked_until = self.now() if self.alerts.blocks(name) else self.running_since
@@ -324,8 +342,10 @@ def _observe_certificate(settings: Settings, kind: str) -> None:
     log(kind.replace("-", " "), destination=settings.name, file=settings.client_certificate)
 
 
-def _throttle(settings: Settings) -> DeliveryThrottle:
-    return DeliveryThrottle(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
+def _throttle(settings: AnyDestination) -> DeliveryThrottle:
+    # One after the other, each is claimed ahead: a commit for each would be the pace of the relay.
+    ahead = AHEAD if settings.in_feed_order else 0
+    return DeliveryThrottle(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random, ahead)
 
 
 def _log_warnings(examined: ExaminedConfiguration) -> None:

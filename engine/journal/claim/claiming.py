@@ -10,12 +10,12 @@ from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import ForbiddenMoveError
 from engine.http.request import HttpRequest
 from engine.journal.claim.holders import ALONE, Holders
-from engine.journal.entry import Claimed
+from engine.journal.entry import FEED, Claimed
 from engine.journal.file.sealing import Sealing, message_at, request_at
 from engine.journal.moment import from_micros, to_micros
 
 # What is held for one of these waits for a person's decision, which a release is.
-BY_RELEASE: Final = frozenset({"merge-conflict", "overlay-suspected", "visit-reused"})
+BY_RELEASE: Final = frozenset({"merge-conflict", "overlay-suspected", "visit-reused", "outcome-unknown"})
 # In `replayed`: what a release decided.
 ACT: Final = "decided"
 # What somebody has decided of a delivery.
@@ -60,6 +60,8 @@ ORDER BY d.seq LIMIT ?3
 """
 # The index of the time of receipt in such a row.
 RECEIVED_AT: Final = 10
+# The states of what may be taken in the order of the feed: `waiting` is behind what is taken with it.
+RUNNABLE: Final = frozenset({"received", "waiting"})
 # How long a delivery is left to the node that had its lanes last, and how many such are looked at in one go.
 PATIENCE: Final = timedelta(seconds=1)
 MOST_LEFT: Final = 256
@@ -71,6 +73,29 @@ LEAST_TRIED: Final = CLAIM.replace(
     ORDER BY tries, seq LIMIT ?3)
 ORDER BY d.tries, d.seq""",
 )
+# Of what a destination gets in the order of the feed, the first: its state, when it is due, and whether something
+# older of its patients is ahead that is in no such order.
+RUN: Final = """
+SELECT q.seq, d.state, d.due_at, EXISTS (SELECT 1 FROM json_each(d.lanes) AS mine WHERE EXISTS (
+  SELECT 1 FROM queue AS o WHERE o.destination = q.destination AND o.lane = mine.value AND o.seq < q.seq
+  AND NOT EXISTS (SELECT 1 FROM queue AS f
+    WHERE f.destination = q.destination AND f.lane = 0 AND f.seq = o.seq LIMIT 1 OFFSET 0)
+  LIMIT 1 OFFSET 0))
+FROM queue AS q JOIN delivery AS d ON d.seq = q.seq AND d.destination = q.destination
+WHERE q.destination = ? AND q.lane = 0 ORDER BY q.seq LIMIT ?
+"""
+# The same work as of CLAIM, by numbers: each of it goes out with what is ahead of it.
+CLAIM_RUN: Final = CLAIM.replace(
+    """AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?2)
+AND d.seq > ?4
+ORDER BY d.seq LIMIT ?3""",
+    "AND d.seq IN (SELECT value FROM json_each(?2)) ORDER BY d.seq",
+)
+# Take such deliveries for one worker, which sends them one after the other.
+TAKE_RUN: Final = """
+UPDATE delivery SET state = 'claimed', holder = ?
+WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state IN ('received', 'waiting')
+"""
 # Take deliveries for a worker; another node's claim that came first holds.
 TAKE: Final = """
 UPDATE delivery SET state = 'claimed', holder = ?
@@ -109,10 +134,11 @@ class Out(NamedTuple):
 
 
 class PrefetchRequest(NamedTuple):
-    """How many deliveries due by `now` a destination still wants to claim ahead."""
+    """How many deliveries due by `now` a destination still wants to claim ahead; `run`: one after the other."""
 
     limit: int
     now: datetime
+    run: bool
 
 
 class Prefetch(NamedTuple):
@@ -183,10 +209,10 @@ class Claims:
                 if seq in out:
                     out[seq] = out[seq]._replace(lanes=lanes)
 
-    def ask(self, destination: str, limit: int, now: datetime) -> Prefetch:
-        """Return up to `limit` deliveries that may run now; the rest is supplied once it may run."""
-        found = self.claim(destination, limit, now)
-        return self._supplied(destination, found, PrefetchRequest(limit, now))
+    def ask(self, destination: str, limit: int, now: datetime, *, run: bool = False) -> Prefetch:
+        """Return up to `limit` deliveries that may run now; the rest is supplied once it may run. As `claim`."""
+        found = self.claim(destination, limit, now, run=run)
+        return self._supplied(destination, found, PrefetchRequest(limit, now, run))
 
     def supply(self) -> list[Prefetch]:
         """Return what may run now of what was asked for before."""
@@ -196,7 +222,7 @@ class Claims:
         for name, one in self._demand.items():
             claims = self._holders.had(name, tuple(new.get(name, ())))
             if has_runnable and len(claims) < one.limit:
-                claims += self.claim(name, one.limit - len(claims), one.now)
+                claims += self.claim(name, one.limit - len(claims), one.now, run=one.run)
             if claims:
                 supplied.append(self._supplied(name, claims, one))
         return supplied
@@ -250,8 +276,15 @@ class Claims:
         self._demand = self._demand | {destination: demand._replace(limit=left)}
         return Prefetch(destination, claims, left)
 
-    def claim(self, destination: str, limit: int, now: datetime, *, least_tried: bool = False) -> tuple[Claimed, ...]:
-        """Return up to `limit` deliveries that may run now, oldest first, or those tried least."""
+    def claim(
+        self, destination: str, limit: int, now: datetime, *, least_tried: bool = False, run: bool = False
+    ) -> tuple[Claimed, ...]:
+        """Return up to `limit` deliveries that may run now, oldest first, or those tried least.
+
+        `run`: those of the lane FEED from its head on, as one process may send them: one after the other.
+        """
+        if run:
+            return self._run(destination, limit, now)
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
         busy.update(lane for lanes in self._holders.taken(destination).values() for lane in lanes)
@@ -279,6 +312,30 @@ class Claims:
             wanted = json_list([claim.seq for claim in claims])
             self._connection.execute(TAKE, (self.holder, destination, wanted))
         return self._holders.had(destination, tuple(claims))
+
+    def _run(self, destination: str, limit: int, now: datetime) -> tuple[Claimed, ...]:
+        """Return what follows in the lane FEED up to what waits for its time, is held, or is another node's."""
+        out = self._out.setdefault(destination, {})
+        seqs: list[int] = []
+        due = to_micros(now)
+        for seq, state, due_at, is_behind in self._connection.execute(RUN, (destination, limit + len(out))).fetchall():
+            if seq in out:
+                continue
+            if state not in RUNNABLE or (due_at is not None and due_at > due) or is_behind or len(seqs) >= limit:
+                break
+            seqs.append(seq)
+        if not seqs:
+            return ()
+        wanted = json_list(seqs)
+        rows = self._connection.execute(CLAIM_RUN, (destination, wanted)).fetchall()
+        left = self._holders.elsewhere(destination, (FEED,))
+        if left and rows[0][RECEIVED_AT] >= to_micros(now - PATIENCE):
+            return ()
+        claims = tuple(self._claimed(destination, row, tuple(orjson.loads(row[1]))) for row in rows)
+        for claim in claims:
+            self._note_out(claim)
+        self._connection.execute(TAKE_RUN, (self.holder, destination, wanted))
+        return self._holders.had(destination, claims)
 
     def _pages(
         self, destination: str, wanted: int, most: int, now: int, *, least_tried: bool

@@ -15,7 +15,7 @@ import orjson
 
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import JournalUnusableError, SealError
-from engine.journal.entry import KnownIdentity, Settlement, State
+from engine.journal.entry import FEED, KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros, to_micros
 from engine.journal.opening import exists, open_reader
@@ -127,6 +127,7 @@ def remember(
         for one, mine in zip(settlements, lanes, strict=True)
         if one.applied_at is not None or one.state is State.DELIVERED
         for lane in mine
+        if lane != FEED
     ]
     if applied:
         connection.executemany(APPLY, applied)

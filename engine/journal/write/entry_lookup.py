@@ -11,7 +11,7 @@ from engine.database.connection import Connection, by_name, json_list
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
-from engine.journal.entry import FAILED, FAILED_STATES, UNFINISHED, NewEntry, State, check_move
+from engine.journal.entry import FAILED, FAILED_STATES, FEED, UNFINISHED, NewEntry, State, check_move
 from engine.journal.file.sealing import Sealing
 
 # A run keeps that it was about a patient, not about whom; nor what somebody wrote as a reason.
@@ -40,7 +40,8 @@ class OperationRequest(NamedTuple):
     """An operation that a person or a bulk run asks for.
 
     `run` is 0 outside of a bulk run. `force` lets older data overwrite newer data. `bound` is the newest entry when the
-    run began: data of later entries is never overwritten.
+    run began: data of later entries is never overwritten. `in_feed_order`: destinations that get entries in the order
+    in which they came in.
     """
 
     by: str = ""
@@ -48,6 +49,7 @@ class OperationRequest(NamedTuple):
     run: int = 0
     force: bool = False
     bound: int = 0
+    in_feed_order: frozenset[str] = frozenset()
 
 
 class DeliveryState(NamedTuple):
@@ -99,7 +101,7 @@ class EntryLookup:
         if not entry.whole:
             raise ForbiddenMoveError(f"entry {seq} has no message any more: retention removed it")
         lanes = list(self._lanes.of(entry.patients))
-        return [row._replace(lanes=lanes) for row in rows]
+        return [row._replace(lanes=[FEED, *lanes] if FEED in row.lanes else lanes) for row in rows]
 
     def rows(self, seq: int) -> list[DeliveryState]:
         """Return the deliveries of an entry; what is out is out, also where a rollback took back that it is."""
@@ -130,6 +132,7 @@ class EntryLookup:
 
     def overtakes(self, seq: int, destination: str, lanes: list[int], asked: OperationRequest) -> bool:
         """Say whether something newer was applied, or is being so; ForbiddenMoveError where that is not gone over."""
+        lanes = [lane for lane in lanes if lane != FEED]
         text, newer_than = json_list(lanes), max(seq, asked.bound) if asked.force else seq
         applied = self._connection.execute(NEWER, (text, destination, newer_than)).fetchone()[0]
         if applied and not asked.force:

@@ -10,6 +10,7 @@ from engine.journal.entry import AckOutcome
 from engine.journal.file.sealing import Sealing
 from engine.journal.state.counters import count_waits
 from engine.journal.write.operations import OperatorActions
+from engine.journal.write.settling import Settling
 
 # What became of acknowledgements.
 ACKNOWLEDGE: Final = """
@@ -45,6 +46,7 @@ class WriterContext(NamedTuple):
     connection: Connection
     claims: Claims
     operations: OperatorActions
+    settling: Settling
     sealing: Sealing | None = None
 
 

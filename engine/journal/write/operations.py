@@ -10,7 +10,7 @@ from engine.errors import ForbiddenMoveError
 from engine.journal.claim import claiming
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import DEMOTE, ENTER, Lanes
-from engine.journal.entry import FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Recorded, State, check_move
+from engine.journal.entry import FEED, FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Recorded, State, check_move
 from engine.journal.file.sealing import Sealing, edit_at
 from engine.journal.moment import optional_micros
 from engine.journal.state.counters import NOTE as NOTED
@@ -123,7 +123,8 @@ class OperatorActions:
         for row, forced in zip(named, newer, strict=True):
             self._again(seq, row, asked, "replay", replay=True, forced=forced)
         for name, forced in zip(fresh, over, strict=True):
-            self._give(seq, name, lanes, asked, forced=forced)
+            mine = [FEED, *lanes] if name in asked.in_feed_order else lanes
+            self._give(seq, name, mine, asked, forced=forced)
             self._note(seq, name, "given", asked, forced=forced)
         return len(named) + len(fresh)
 
@@ -198,7 +199,8 @@ class OperatorActions:
         )  # fmt: skip
         self._connection.executemany(NAMED_AGAIN, [(identity, seq) for identity in placed.identities])
         for name in judged.destinations:
-            self._give(seq, name, list(placed.lanes), asked, forced=forced)
+            lanes = (FEED, *placed.lanes) if name in judged.in_feed_order else placed.lanes
+            self._give(seq, name, list(lanes), asked, forced=forced)
         self._note(seq, "", JUDGED_ANEW, asked, entry, forced=forced)
         return len(judged.destinations)
 

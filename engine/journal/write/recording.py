@@ -8,7 +8,7 @@ from engine.database.connection import Connection, json_list, together
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.holders import ALONE
 from engine.journal.claim.lanes import Lanes
-from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
+from engine.journal.entry import FEED, SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.row_digest import of_delivery
@@ -183,11 +183,12 @@ class _BatchRows:
     def queue(self, seq: int, entry: NewEntry, digest: bytes, lanes: tuple[int, ...], flags: tuple[str, ...]) -> None:
         shadow = SHADOW in flags
         for name in entry.destinations:
-            self.queued.extend([(name, lane, seq) for lane in lanes])
+            mine = (FEED, *lanes) if name in entry.in_feed_order else lanes
+            self.queued.extend([(name, lane, seq) for lane in mine])
             self.deliveries.append(
                 Claimed(
                     seq, name, entry.raw, entry.channel, entry.source, entry.control_id, entry.event, entry.received_at,
-                    0, 0, None, lanes, replay=False, forced=False, digest=digest, shadow=shadow,
+                    0, 0, None, mine, replay=False, forced=False, digest=digest, shadow=shadow,
                 )
             )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Settling: intents before each write, outcomes after it, and the end of a delivery, which frees its lanes."""
 
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -8,7 +9,7 @@ from engine.database.connection import Connection, json_list, together
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.http.request import HttpRequest
 from engine.journal.claim.claiming import Claims, Out
-from engine.journal.entry import UNFINISHED, Settlement, State, check_move
+from engine.journal.entry import UNFINISHED, RequestOutcome, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.row_digest import of_attempt, of_delivery
@@ -25,6 +26,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # The attempt that an answer belongs to.
 ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
+# Whether an entry is, or was, delivered to a destination.
+DELIVERY: Final = "SELECT 1 FROM delivery WHERE seq = ? AND destination = ?"
 # What came of a request.
 ANSWER: Final = """
 INSERT INTO answer (attempt, status, codes, failure, milliseconds, response) VALUES (?, ?, ?, ?, ?, ?)
@@ -94,6 +97,14 @@ class Settling:
             self._attempts[seq, destination, intent.number] = self._last
         self._connection.executemany(INTEND, rows)
 
+    def add_answer(self, seq: int, destination: str, outcome: RequestOutcome, at: datetime) -> bool:
+        """Add an answer that came after a delivery had ended, with the `request` of its outcome; False: it is gone."""
+        if outcome.request is None or self._connection.execute(DELIVERY, (seq, destination)).fetchone() is None:
+            return False
+        self._write(INTEND, [self._request(seq, destination, outcome.request)])
+        self._write(ANSWER, [self._answer(self._last, outcome, at)])
+        return True
+
     def _request(self, seq: int, destination: str, intent: HttpRequest) -> _Row:
         """Return a request as a row, with the next number of an attempt."""
         self._last += 1
@@ -156,13 +167,16 @@ class Settling:
             else:
                 requests.append(self._request(settlement.seq, settlement.destination, outcome.request))
                 attempt = self._last
-            body = outcome.body
-            if self._sealing is not None:
-                self._sealing.prepare(self._connection, settlement.at)
-                body = self._sealing.seal(body, answer_at(attempt))
-            codes = json_list(outcome.codes)
-            rows.append((attempt, outcome.status, codes, str(outcome.failure), outcome.milliseconds, body))
+            rows.append(self._answer(attempt, outcome, settlement.at))
         return rows
+
+    def _answer(self, attempt: int, outcome: RequestOutcome, at: datetime) -> _Row:
+        body = outcome.body
+        if self._sealing is not None:
+            self._sealing.prepare(self._connection, at)
+            body = self._sealing.seal(body, answer_at(attempt))
+        codes = json_list(outcome.codes)
+        return attempt, outcome.status, codes, str(outcome.failure), outcome.milliseconds, body
 
     def _plan(self, settlement: Settlement) -> bytes:
         if self._sealing is None:

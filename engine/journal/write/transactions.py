@@ -41,7 +41,7 @@ class Transactions:
         self._recording = Recording(connection, self._lanes, self._claims, sealing)
         self._settling = Settling(connection, self._claims, sealing)
         operations = OperatorActions(connection, self._lanes, self._claims, self._recording, sealing)
-        self._context = WriterContext(connection, self._claims, operations, sealing)
+        self._context = WriterContext(connection, self._claims, operations, self._settling, sealing)
         self._uncommitted: set[JobKind] = set()
         self._rolled_back = False
         self._joins = 0

@@ -8,9 +8,10 @@ from typing import Final
 
 from engine.config.samples import Expectation, ExpectedChart, FeedSample, load_samples
 from engine.config.settings import shipped
+from engine.mllp.acknowledgement import Ack
 from engine.ops.demo.chart import DemoCharts, Resource, facts_of
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
-from engine.ops.sender.line import Ack, BlockAnswer, send_messages
+from engine.ops.sender.line import BlockAnswer, send_messages
 from engine.ops.terminal.command import ask
 from engine.ops.views.entry import Entry
 

@@ -27,7 +27,8 @@ class DestinationView(Answer, facts=True):
     `next_try_at` is None where it is well, paused, or being tried now.
     `failing`: as a whole it cannot be used (`reason`: token, permission, TLS), and is tried again by itself; `open`:
     too many failures in a row, the same; `unreachable`: it has not answered since the start; `lacks`: what its server
-    does not do, such as honour If-Match; `profile`: which server its file says that it is.
+    does not do, such as honour If-Match; `profile`: which server its file says that it is. `type`: fhir, or mllp for a
+    relay, of which `fhir` and `profile` are empty.
     """
 
     destination: str
@@ -42,6 +43,7 @@ class DestinationView(Answer, facts=True):
     oldest_received_at: Time | None
     held: Count
     held_since: Time | None
+    type: str = "fhir"
     fhir: str
     profile: str = "generic"
     concurrency: Count
@@ -163,8 +165,9 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> DestinationView:
         oldest_received_at=time_of(backlog.oldest_at),
         held=backlog.held,
         held_since=time_of(backlog.held_since),
-        fhir=dispatch.settings.fhir,
-        profile=dispatch.settings.profile,
+        type=dispatch.settings.type,
+        fhir=getattr(dispatch.settings, "fhir", ""),
+        profile=getattr(dispatch.settings, "profile", ""),
         concurrency=dispatch.settings.concurrency,
         channels=tuple(sorted(one for one, feed in engine.feeds.items() if name in feed.destinations)),
         lacks=tuple(dispatch.lacks),

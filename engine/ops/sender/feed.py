@@ -11,6 +11,7 @@ from typing import Final
 from zlib import crc32
 
 from engine.errors import UsageError
+from engine.mllp.acknowledgement import raw_separator
 
 _ENVELOPES: Final = (b"FHS", b"BHS")
 _MESSAGE_START: Final = re.compile(rb"(?:(?<=[\r\n])|\A)(?=MSH[^A-Za-z0-9\r\n])")
@@ -50,12 +51,6 @@ def fields(raw: bytes, name: bytes) -> tuple[tuple[bytes, ...], ...]:
     separator = raw_separator(raw)
     found = (line.split(separator) for line in _LINE.split(raw) if line.startswith(name))
     return tuple((parts[0], separator, *parts[1:]) if name == b"MSH" else tuple(parts) for parts in found)
-
-
-def raw_separator(raw: bytes) -> bytes:
-    """Return the field separator of the first header in the bytes, `|` where there is none."""
-    found = re.search(rb"(?:\A|[\r\n])(?:MSH|BHS|FHS)(.)", raw)
-    return found.group(1) if found else b"|"
 
 
 def deal(messages: Sequence[bytes], connections: int) -> tuple[tuple[int, ...], ...]:

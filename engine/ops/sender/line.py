@@ -1,7 +1,6 @@
 """The sender's side of an MLLP line: messages out byte for byte, one at a time, each with what was answered."""
 
 import asyncio
-import re
 import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -9,21 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import UnreachableError
+from engine.mllp.acknowledgement import POSITIVE, Ack, part, printable, read_acks
 from engine.mllp.client import MllpConnection, connect
-from engine.ops.sender.feed import deal, fields, raw_separator
-
-POSITIVE: Final = frozenset({"AA", "CA"})
-_LINE: Final = re.compile(rb"[\r\n]+")
-_Segment = list[bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Ack:
-    """One acknowledgement: MSA-1, MSA-2, and the table 0357 code and text of each error (empty where positive)."""
-
-    code: str
-    control_id: str
-    errors: tuple[tuple[str, str], ...] = ()
+from engine.ops.sender.feed import deal, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,53 +43,6 @@ class BlockAnswer:
     def errors(self) -> tuple[tuple[str, str], ...]:
         """Code and text of every error answered."""
         return tuple(error for ack in self.acks for error in ack.errors)
-
-
-def read_acks(reply: bytes) -> tuple[Ack, ...]:
-    """Return the acknowledgements of a reply, one for each MSA; none where it is no acknowledgement.
-
-    Errors are read from ERR as it is since 2.5 (ERR-3, ERR-8, ERR-7), as it was before (ERR-1.4), or from MSA-3.
-    """
-    separator, component = raw_separator(reply), b"^"
-    found: list[tuple[_Segment, list[tuple[str, str]]]] = []
-    for line in _LINE.split(reply):
-        segment = line.split(separator)
-        if segment[0] == b"MSH":
-            component = part(segment, 1)[:1] or b"^"
-        elif segment[0] == b"MSA":
-            found.append((segment, []))
-        elif segment[0] == b"ERR" and found:
-            found[-1][1].extend(_error(segment, component))
-    return tuple(
-        Ack(printable(part(msa, 1)), printable(part(msa, 2)), tuple(errors) or _msa_text(msa)) for msa, errors in found
-    )
-
-
-def part(segment: _Segment | tuple[bytes, ...], field: int, index: int = -1, separator: bytes = b"^") -> bytes:
-    """Return a field, or from `index` 0 on one of its components; empty where it is absent."""
-    value = segment[field] if len(segment) > field else b""
-    if index < 0:
-        return value
-    parts = value.split(separator)
-    return parts[index] if len(parts) > index else b""
-
-
-def printable(raw: bytes) -> str:
-    """Return bytes as text for people; what is no UTF-8 is shown as its numbers."""
-    return raw.decode("utf-8", errors="backslashreplace")
-
-
-def _error(segment: _Segment, component: bytes) -> tuple[tuple[str, str], ...]:
-    if part(segment, 3):
-        text = part(segment, 8) or part(segment, 7) or part(segment, 3, 1, component)
-        return ((printable(part(segment, 3, 0, component)), printable(text)),)
-    code, _, text = part(segment, 1, 3, component).partition(b"&")
-    return ((printable(code), printable(text.split(b"&")[0])),) if code else ()
-
-
-def _msa_text(msa: _Segment) -> tuple[tuple[str, str], ...]:
-    text = printable(part(msa, 3))
-    return (("", text),) if text and printable(part(msa, 1)) not in POSITIVE else ()
 
 
 _REPLY_LIMIT_BYTES: Final = 16 * 1_048_576

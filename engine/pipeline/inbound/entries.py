@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
+from engine.config.relay import ALL
 from engine.hl7.header import Header
 from engine.journal.entry import BY_RULE, LOAD, SHADOW, AckOutcome, NewEntry, State
 from engine.mapping.subject.subject import MessageSubject, lane_key
@@ -61,7 +62,13 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, ack
         mapping=feed.mapping.hash,
         batch=arrival.batch,
         where_known=where_known,
+        in_feed_order=in_feed_order(feed, of_patient=bool(subject and subject.patients)),
     )
+
+
+def in_feed_order(feed: Feed, *, of_patient: bool = True) -> frozenset[str]:
+    """Return the destinations that get a message in the order of the feed: those of no patient at every relay."""
+    return frozenset(relay.name for relay in feed.channel.relays if relay.in_feed_order or not of_patient)
 
 
 def goes_to(judged: Judgement, feed: Feed) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -72,6 +79,8 @@ def goes_to(judged: Judgement, feed: Feed) -> tuple[tuple[str, ...], tuple[str, 
     """
     if judged.state is not State.RECEIVED:
         return (), ()
+    if judged.relayed:
+        return tuple(relay.name for relay in feed.channel.relays if relay.relay == ALL), ()
     held = judged.filter
     if held is None or not held.send_to:
         return feed.destinations, ()

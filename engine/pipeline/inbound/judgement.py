@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from engine import fault
 from engine.acknowledge.judge import judge_header, judge_parts
 from engine.config.channel import Channel
+from engine.config.relay import ALL
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
 from engine.hl7.conformance.check import check
 from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
@@ -18,6 +19,9 @@ from engine.mapping.subject.subject import AppliedFilter, MessageSubject
 
 ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
 ACKNOWLEDGEMENT: Final = "acknowledgement-received"
+UNHANDLED: Final = "unhandled-message"
+# The flag of what only relays get, with the reason for which it is delivered nowhere else.
+RELAYED: Final = "relayed"
 # What is said of lines that are not as the standard has them, with the numbers of the first of them.
 NO_SEGMENT: Final = "not-a-segment"
 MEANT: Final = "segment-name"
@@ -30,7 +34,7 @@ MOST_LINES: Final = 5
 class Judgement(NamedTuple):
     """The state an entry begins in, why, and what was found; `message` and `subject` where it got that far.
 
-    `flags` are written on the entry next to those of the subject.
+    `flags` are written on the entry next to those of the subject. `relayed`: only relays with `relay: all` get it.
     """
 
     state: State
@@ -39,6 +43,7 @@ class Judgement(NamedTuple):
     message: Message | None = None
     subject: MessageSubject | None = None
     flags: tuple[str, ...] = ()
+    relayed: bool = False
 
     @property
     def filter(self) -> AppliedFilter | None:
@@ -65,11 +70,21 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     """Judge one message for a channel; never raises for what a message holds."""
     if header.message_type in ACKNOWLEDGEMENTS:
         return Judgement(State.FILTERED, ACKNOWLEDGEMENT)
+    judged = _judged(raw, header, channel, mapping)
+    if judged.state is not State.FILTERED or not any(relay.relay == ALL for relay in channel.relays):
+        return judged
+    if judged.reason == UNHANDLED and channel.unhandled_messages != "relay":
+        return judged
+    flags = (*judged.flags, f"{RELAYED} {judged.reason}")
+    return judged._replace(state=State.RECEIVED, reason="", flags=flags, relayed=True)
+
+
+def _judged(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Judgement:
     findings = judge_header(header, channel, mapping.taken)
     if findings:
         return _refused(findings)
     if header.message_type not in mapping.taken.types:
-        return Judgement(State.FILTERED, "unhandled-message")
+        return Judgement(State.FILTERED, UNHANDLED)
     message = _read(raw, channel, header.trigger)
     if isinstance(message, Judgement):
         return message

@@ -286,7 +286,7 @@ class Monitor:
         health = dispatch.health
         share = self._destinations.setdefault(name, FailureWindow()).share(now, health.failures, health.settled)
         pause, down = self._engine.pauses.of(name), dispatch.throttle.down_seconds()
-        certificate = dispatch.settings.client_certificate
+        certificate = dispatch.settings.own_certificate
         looked = self._own_certificates.setdefault(name, _Certificates())
         ends = looked.look((certificate,), now, self._soon(now)) if certificate else ()
         return DestinationFacts(pause, health.failing, backlog, share, down, health.cause, ends)

@@ -30,6 +30,7 @@ OF_NO_ENTRY: Final = frozenset({"http-429", *(reason for _, _, reason in CONNECT
 class DeliveryThrottle:
     """Circuit breaker, window, poison detection and backoff of a destination, updated by each verdict.
 
+    `least_ahead`: how many deliveries to prefetch at least while it is well, however many are under way at once.
     `monotonic` reads a clock that never jumps; `draw` gives a random number from 0 up to 1.
     """
 
@@ -40,6 +41,7 @@ class DeliveryThrottle:
         retry: Retry,
         monotonic: Callable[[], float],
         draw: Callable[[], float],
+        least_ahead: int = 0,
     ) -> None:
         self.breaker = Breaker()
         self.poison_detector = PoisonDetector(retry.hold_after_tries, retry.hold_after_seconds)
@@ -49,6 +51,7 @@ class DeliveryThrottle:
         self._monotonic = monotonic
         self._draw = draw
         self._lock_refusals: dict[int, int] = {}
+        self._least_ahead = least_ahead
 
     def allowed(self, under_way: int) -> int:
         """Return how many more deliveries may start now."""
@@ -59,7 +62,7 @@ class DeliveryThrottle:
     def ahead(self) -> int:
         """Return how many deliveries to prefetch besides those under way; one while the breaker lets probes only."""
         if not self.open:
-            return self._window.limit
+            return max(self._window.limit, self._least_ahead)
         return 1 if self.breaker.admits(self._monotonic()) else 0
 
     def admit(self, under_way: int) -> bool:

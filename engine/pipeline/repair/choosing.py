@@ -54,7 +54,7 @@ async def records(
 async def _each(
     operations: EntryOperations, ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]]
 ) -> dict[str, T | str]:
-    names = sorted(operations.dispatches)
+    names = sorted(name for name, dispatch in operations.dispatches.items() if dispatch.server is not None)
     return dict(zip(names, await asyncio.gather(*(_at(operations, name, ask) for name in names)), strict=True))
 
 
@@ -67,7 +67,7 @@ async def _at(
     memory = DestinationMemory(name, operations.journal)
     try:
         async with asyncio.timeout(seconds), operations.room:
-            return await ask(operations.dispatch(name).destination, memory)
+            return await ask(operations.server(name), memory)
     except DeliveryError as error:
         return str(error)
     except TimeoutError:
@@ -108,7 +108,7 @@ async def ask(operations: EntryOperations, seq: int, destination: str = "", name
     plan = _plan(operations, view, held.destination)
     memory = DestinationMemory(held.destination, operations.journal)
     async with operations.room:
-        server = operations.dispatch(held.destination).destination
+        server = operations.server(held.destination)
         question = await server.question(plan, memory, at=operations.clock(), named=named)
         if named or question.left > 1:
             return ChoiceRequest(held.destination, held.reason, question)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from engine.config.relay import Relay
 from engine.deliver.verdict import Verdict
 from engine.deliver.wire.dry_run import DryRun
 from engine.errors import EditError, ForbiddenMoveError, MappingError, MessageError
@@ -20,6 +21,7 @@ from engine.mapping.compile import Mapping as CompiledMapping
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.relaying import message_of, relay_dry_run
 from engine.pipeline.outbound.settling import held
 from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
 
@@ -59,7 +61,7 @@ async def dry_run(
     went = [one.destination for one in view.deliveries if edited is None and one.destination in feed.destinations]
     # What was taken in is delivered again, whatever a filter says of it now.
     refused = judged.state is not State.RECEIVED and not (went and judged.filter)
-    if entry is None or judged.message is None or refused:
+    if entry is None or refused or (judged.message is None and not judged.relayed):
         return EntryDryRun(changes, judged.reason, judged.findings, {}, frozenset())
     names = tuple(went) if went else await _would_go(operations, entry)
     if destination:
@@ -73,7 +75,13 @@ async def dry_run(
         for delivery in view.deliveries
         if release and delivery.state is State.HELD
     }
-    found = {name: await _at(operations, feed, name, judged.message, decided.get(name, ())) for name in names}
+    event = view.row.event if edited is None else ""
+    found = {
+        name: _at_relay(settings, feed, name, raw, seq, event)
+        if isinstance(settings := operations.dispatch(name).settings, Relay)
+        else await _at(operations, feed, name, judged.message, decided.get(name, ()))
+        for name in names
+    }
     return EntryDryRun(changes, "", (), found, overtaken)
 
 
@@ -86,15 +94,24 @@ def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ..
     return differences(read_message(before, feed.channel), read_message(after, feed.channel))
 
 
-async def _at(operations: EntryOperations, feed: Feed, name: str, message: Message, decided: tuple[str, ...]) -> DryRun:
-    plan = _plan(feed.mapping_at(name), message)
+async def _at(
+    operations: EntryOperations, feed: Feed, name: str, message: Message | None, decided: tuple[str, ...]
+) -> DryRun:
+    plan = held("unreadable") if message is None else _plan(feed.mapping_at(name), message)
     if isinstance(plan, Verdict):
         return DryRun(plan)
     memory = DestinationMemory(name, operations.journal)
     async with operations.room:
-        return await operations.dispatch(name).destination.dry_run(
+        return await operations.server(name).dry_run(
             plan, memory, at=operations.clock(), channel=feed.channel, decided=decided
         )
+
+
+def _at_relay(settings: Relay, feed: Feed, name: str, raw: bytes, seq: int, event: str) -> DryRun:
+    try:
+        return relay_dry_run(settings, message_of(raw, seq, event, feed, name))
+    except (MappingError, MessageError) as error:
+        return DryRun(held(error.reason if isinstance(error, MappingError) else "unreadable"))
 
 
 def _plan(mapping: CompiledMapping, message: Message) -> Plan | Verdict:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.channel import Mode
+from engine.deliver.destination import FhirDestination
 from engine.errors import ForbiddenMoveError, UsageError
 from engine.hl7.header import read_header
 from engine.journal.entry import AckOutcome, NewEntry, State
@@ -19,7 +20,7 @@ from engine.journal.write.bulk_replay import standing
 from engine.journal.write.entry_lookup import OperationRequest
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feed, Feeds
-from engine.pipeline.inbound.entries import Arrival, entry_of
+from engine.pipeline.inbound.entries import Arrival, entry_of, in_feed_order
 from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.receive.reply import Peer
 
@@ -69,6 +70,13 @@ class EntryOperations:
             raise UsageError(f"there is no destination {name}: there are {', '.join(sorted(self.dispatches))}")
         return dispatch
 
+    def server(self, name: str) -> FhirDestination:
+        """Return a destination that is a FHIR server; UsageError where there is none of that name, or it is a relay."""
+        server = self.dispatch(name).server
+        if server is None:
+            raise UsageError(f"{name} is a relay: it gets messages, and holds no records")
+        return server
+
     def wake(self) -> None:
         """Tell every destination that there may be something new."""
         for dispatch in self.dispatches.values():
@@ -87,7 +95,7 @@ class EntryOperations:
         feed = self.live(there.channel)
         if destination:
             self.dispatch(destination)
-        asked = self.asked(by, force=force)
+        asked = self.asked(by, force=force)._replace(in_feed_order=in_feed_order(feed))
         if there.state == State.RECEIVED:
             named = (destination,) if destination else ()
             give, where_known = await self.given(seq, destination, feed)

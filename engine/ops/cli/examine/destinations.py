@@ -1,5 +1,6 @@
 """Destinations, and the secrets that channels refer to: what each server can do, and what it ignores."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -7,14 +8,17 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from engine.config.channel import AnyDestination
 from engine.config.destination import CLIENT_ID, CONDITIONAL, CREATE_ONLY
 from engine.config.destination import Destination as Settings
 from engine.config.profile import GENERIC, guessed, profile_of
+from engine.config.relay import Relay
 from engine.config.secret import Secret
 from engine.deliver.destination import FhirDestination
 from engine.deliver.interactions import LEFT_OUT
+from engine.deliver.relay import RelayDestination
 from engine.deliver.wire.abilities import Abilities
-from engine.errors import AdtEngineError, DestinationError
+from engine.errors import AdtEngineError, DeliveryError, DestinationError
 from engine.journal.state.memory import proofs_in
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.machine import ends
@@ -69,15 +73,29 @@ async def destinations(configuration: Configuration, data: Path) -> list[Check]:
     """Ask each destination what it can do; nothing is written there."""
     found = []
     for settings in configuration.destinations.values():
-        found += [*_own_certificate(settings), await _check(settings, configuration, data)]
+        asked = _relay(settings) if isinstance(settings, Relay) else _check(settings, configuration, data)
+        found += [*_own_certificate(settings), await asked]
     return found
 
 
-def _own_certificate(settings: Settings) -> Iterator[Check]:
+def _own_certificate(settings: AnyDestination) -> Iterator[Check]:
     """Yield until when the engine's own certificate for a destination is valid; a file of none is told by the next."""
-    if settings.client_certificate is not None:
+    if settings.own_certificate is not None:
         with suppress(OSError, ValueError):
-            yield ends(f"client certificate for {settings.name}", Path(settings.client_certificate))
+            yield ends(f"client certificate for {settings.name}", Path(settings.own_certificate))
+
+
+async def _relay(settings: Relay) -> Check:
+    """Open a connection to the receiver of a relay; nothing is sent there."""
+    name, relay = f"destination {settings.name}", RelayDestination(settings, ticks=time.monotonic)
+    try:
+        await relay.check()
+    except DeliveryError as error:
+        do = "correct tls" if "tls" in str(error) else "start the receiver, or correct host and port"
+        return Check(name, CheckStatus.FIX, f"{settings.address}: {error}", do)
+    finally:
+        await relay.close()
+    return Check(name, CheckStatus.GOOD, f"{settings.address}: takes connections; nothing was sent")
 
 
 async def _check(settings: Settings, configuration: Configuration, data: Path) -> Check:

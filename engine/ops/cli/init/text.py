@@ -261,7 +261,7 @@ def channel_text(answers: Mapping[str, Answer]) -> str:
     text = "\n".join(_lines(answers, "")) + "\n"
     # Which criteria a server takes is the destination's to know.
     value = look(parse(text, "x"), Channel).value
-    if value is not None and _doubts_identifier(value.destinations[0]):
+    if value is not None and any(map(_doubts_identifier, value.servers[:1])):
         text = "\n".join(_lines(answers, BY_DEMOGRAPHICS)) + "\n"
     return text
 

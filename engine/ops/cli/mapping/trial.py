@@ -169,7 +169,7 @@ def _made(
         return {**named, "rule": "", "action": "refuse", "error": str(error)}
     made = outcome(mapping, message)
     faults = {"invalid": found} if (found := invalid(made)) else {}
-    stu3 = [one.name for one in channel.destinations if one.fhir == STU3 and at in {"", one.name}]
+    stu3 = [one.name for one in channel.servers if one.fhir == STU3 and at in {"", one.name}]
     return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults, "stu3": stu3}
 
 

@@ -1,0 +1,306 @@
+"""A relay: a system that gets HL7 v2 messages by MLLP; each is delivered once it is acknowledged.
+
+A message leaves as one block, and the next one over the same connection after its acknowledgement. Where none comes the
+connection is closed and the same bytes are sent again over a new one: at least once, in order.
+"""
+
+import asyncio
+import re
+import ssl
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from engine import fault
+from engine.config.relay import Relay
+from engine.deliver.verdict import Failure, HttpAttempt, Verdict, VerdictKind
+from engine.deliver.wire.client import CONNECTING
+from engine.deliver.wire.failure import class_of, error_of
+from engine.deliver.wire.server import Fence
+from engine.errors import DeliveryError
+from engine.http.request import HttpRequest
+from engine.http.tls import client_context
+from engine.mllp.acknowledgement import Ack, read_acks
+from engine.mllp.client import MllpConnection, NoBlockError, connect
+
+METHOD: Final = "MLLP"
+# Why a message is held, or tried again; the receiver's own words are with the attempt.
+RECEIVER_ERROR: Final = "receiver-error"
+RECEIVER_REFUSED: Final = "receiver-refused"
+OUTCOME_UNKNOWN: Final = "outcome-unknown"
+END_WITHIN: Final = "end-within-message"
+# The note of a message that was sent before, where nobody can tell whether the receiver has it.
+SENT_AGAIN: Final = "sent-again"
+LOST: Final = "connection-lost"
+LATE: Final = "timeout"
+UNREADABLE: Final = "answer-unreadable"
+# What MSA-1 means: acknowledged by the application, or accepted by a commit; refused. An error is as the relay says.
+MEANINGS: Final = {
+    "AA": (VerdictKind.DELIVERED, "acknowledged", Failure.NONE),
+    "CA": (VerdictKind.DELIVERED, "accepted", Failure.NONE),
+    "AR": (VerdictKind.HELD, RECEIVER_REFUSED, Failure.PERMANENT),
+    "CR": (VerdictKind.HELD, RECEIVER_REFUSED, Failure.PERMANENT),
+}
+ERRORS: Final = frozenset({"AE", "CE"})
+ON_ERROR: Final = {
+    "hold": (VerdictKind.HELD, RECEIVER_ERROR, Failure.PERMANENT),
+    "retry": (VerdictKind.RETRY, RECEIVER_ERROR, Failure.TRANSIENT),
+    "continue": (VerdictKind.DELIVERED, RECEIVER_ERROR, Failure.NONE),
+}
+# What an error after the message was sent means, first match wins.
+SENT: Final = (
+    (ssl.SSLError, "client-certificate-refused", Failure.DESTINATION),
+    (TimeoutError, LATE, Failure.AMBIGUOUS),
+    (OSError, LOST, Failure.AMBIGUOUS),
+    (ValueError, UNREADABLE, Failure.AMBIGUOUS),
+)
+# An acknowledgement is kept with the status of HTTP that says the same, as attempts at FHIR servers are.
+STATUSES: Final = {"AA": 200, "CA": 202, "AE": 500, "CE": 500, "AR": 400, "CR": 400}
+ANSWER_LIMIT_BYTES: Final = 1_048_576
+MOST_AWAITED: Final = 1000
+# What of an answer may stand among codes: anything longer may be text, and hold a patient.
+_CODE: Final = re.compile(r"[A-Za-z0-9._-]{1,20}")
+_END: Final = b"\x1c"
+
+
+class ApplicationAck(NamedTuple):
+    """An application acknowledgement that came after the commit acknowledgement which ended a delivery.
+
+    `number`: that of an attempt under which it may be kept.
+    """
+
+    entry: int
+    number: int
+    code: str
+    block: bytes
+
+
+class _Awaited(NamedTuple):
+    """The message whose acknowledgement a connection waits for."""
+
+    control_id: str
+    entry: int
+    number: int
+    answer: "asyncio.Future[tuple[Ack, bytes]]"
+
+
+class RelayConnection:
+    """One connection to the receiver, read all the time: one message at a time waits for its acknowledgement.
+
+    `observe` is called with each application acknowledgement of a message that was accepted before.
+    """
+
+    def __init__(self, connection: MllpConnection, observe: Callable[[ApplicationAck], None]) -> None:
+        self._connection = connection
+        self._observe = observe
+        self._awaited: _Awaited | None = None
+        self._accepted: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._reader = asyncio.ensure_future(self._read())
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._reader.done() or self._connection.closed
+
+    async def ask(self, content: bytes, control_id: str, entry: int, number: int, seconds: float) -> tuple[Ack, bytes]:
+        """Send a message and return its acknowledgement, and the block in which it came.
+
+        OSError where the connection breaks, TimeoutError where no answer comes within `seconds`, ValueError where one
+        comes that cannot be read.
+        """
+        awaited = self._awaited = _Awaited(control_id, entry, number, asyncio.get_running_loop().create_future())
+        try:
+            async with asyncio.timeout(seconds):
+                await self._connection.send(content)
+                fault.point("F53")
+                return await awaited.answer
+        finally:
+            self._awaited = None
+            awaited.answer.cancel()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+        await self._connection.close()
+
+    async def _read(self) -> None:
+        failure: Exception = ConnectionResetError()
+        try:
+            while True:
+                self._take(await self._connection.receive())
+        except (NoBlockError, ValueError):
+            failure = ValueError(UNREADABLE)
+        except OSError as error:
+            failure = error
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            if self._awaited is not None and not self._awaited.answer.done():
+                self._awaited.answer.set_exception(failure)
+
+    def _take(self, block: bytes) -> None:
+        """Give a block to whom it answers; one that answers nobody here is passed over."""
+        awaited, found = self._awaited, read_acks(block)
+        if not found and awaited is not None and not awaited.answer.done():
+            awaited.answer.set_exception(ValueError(UNREADABLE))
+        for ack in found:
+            control_id = ack.control_id.strip()
+            if awaited is not None and not awaited.answer.done() and control_id in {awaited.control_id, ""}:
+                awaited.answer.set_result((ack, block))
+                if ack.code == "CA":
+                    self._accepted[awaited.control_id] = awaited.entry, awaited.number + 1
+                    while len(self._accepted) > MOST_AWAITED:
+                        self._accepted.popitem(last=False)
+            elif control_id in self._accepted:
+                self._observe(ApplicationAck(*self._accepted.pop(control_id), ack.code, block))
+
+
+class RelayDestination:
+    """The receiver of one relay, and the connections to it.
+
+    `fence` is awaited before each message is sent; `observe` is called with application acknowledgements that come
+    after a delivery has ended.
+    """
+
+    def __init__(
+        self,
+        settings: Relay,
+        *,
+        ticks: Callable[[], float],
+        fence: Fence | None = None,
+        observe: Callable[[ApplicationAck], None] = lambda _ack: None,
+    ) -> None:
+        self.settings = settings
+        self._ticks = ticks
+        self._fence = fence
+        self._observe = observe
+        self._idle: list[RelayConnection] = []
+        self._unknown_outcomes: OrderedDict[int, None] = OrderedDict()
+
+    def missing(self) -> tuple[str, ...]:
+        """Return codes for what cannot be relied on: nothing is known of a receiver."""
+        return ()
+
+    def retry_now(self) -> None:
+        """Nothing waits here for a next try."""
+
+    async def check(self) -> None:
+        """Open a connection; DeliveryError where that is not possible."""
+        self._idle.append(await self._connection())
+
+    async def deliver(
+        self,
+        content: bytes,
+        control_id: str,
+        journal_intent: Callable[[HttpRequest], Awaitable[None]],
+        *,
+        at: datetime,
+        entry: int,
+        attempts_made: int,
+        body: bytes = b"",
+        ambiguous: bool = False,
+    ) -> Verdict:
+        """Send a message and return the verdict; errors of the journal pass through.
+
+        `body` is kept of it where it is not what came in. `ambiguous`: an earlier attempt was begun, and how it ended
+        is not known; of a receiver with `on_unknown: hold` its intent is in the journal, as that of each attempt is.
+        """
+        policy = self.settings.acknowledgement
+        if (ambiguous and policy.on_unknown == "hold") or _END in content:
+            return Verdict(VerdictKind.HELD, END_WITHIN if _END in content else OUTCOME_UNKNOWN, unasked=True)
+        sending = _Sending(HttpRequest(attempts_made + 1, METHOD, self.settings.address, (), body, at), self._ticks)
+        if entry in self._unknown_outcomes:
+            sending.notes = (SENT_AGAIN,)
+        try:
+            connection = await self._connection()
+        except DeliveryError as error:
+            return sending.verdict(VerdictKind.RETRY, str(error), class_of(error))
+        if policy.on_unknown == "hold":
+            await journal_intent(sending.request)
+            sending.journaled = True
+        if self._fence is not None:
+            await self._fence()
+        fault.point("F52")
+        try:
+            ack, block = await connection.ask(content, control_id, entry, sending.request.number, policy.wait_seconds)
+        except (OSError, ValueError) as error:
+            await connection.close()
+            reason, failure = next((reason, failure) for kind, reason, failure in SENT if isinstance(error, kind))
+            self._unknown_outcomes[entry] = None
+            if len(self._unknown_outcomes) > MOST_AWAITED:
+                self._unknown_outcomes.popitem(last=False)
+            return self._unknown(sending, reason, failure)
+        except BaseException:
+            await connection.close()
+            raise
+        fault.point("F54")
+        self._idle.append(connection)
+        sending.answered(ack, block)
+        self._unknown_outcomes.pop(entry, None)
+        meaning = ON_ERROR[policy.on_error] if ack.code in ERRORS else MEANINGS.get(ack.code)
+        return sending.verdict(*meaning) if meaning else self._unknown(sending, UNREADABLE, Failure.AMBIGUOUS)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(connection.close() for connection in idle))
+
+    async def _connection(self) -> RelayConnection:
+        """Return an idle connection that is open, or a new one; DeliveryError where that is not possible."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                return connection
+            await connection.close()
+        to = self.settings
+        try:
+            opened = await connect(
+                to.host,
+                to.port,
+                seconds=to.connect_seconds,
+                limit_bytes=ANSWER_LIMIT_BYTES,
+                tls=None
+                if to.tls is None
+                else client_context(to.tls.ca_file, certificate=to.tls.certificate, key=to.tls.key),
+                server_name="" if to.tls is None else to.tls.server_name,
+            )
+        except (OSError, ValueError) as error:
+            failure, reason = next((failure, reason) for kind, failure, reason in CONNECTING if isinstance(error, kind))
+            raise error_of(failure, reason, 0, (reason,)) from error
+        return RelayConnection(opened, self._observe)
+
+    def _unknown(self, sending: "_Sending", reason: str, failure: Failure) -> Verdict:
+        """Return the verdict on a message of which nobody can tell whether it was taken."""
+        if failure is Failure.AMBIGUOUS and self.settings.acknowledgement.on_unknown == "hold":
+            return sending.verdict(VerdictKind.HELD, OUTCOME_UNKNOWN, Failure.PERMANENT, reason)
+        return sending.verdict(VerdictKind.RETRY, reason, failure)
+
+
+class _Sending:
+    """One attempt, from its request on: how long it took, and what was answered."""
+
+    def __init__(self, request: HttpRequest, ticks: Callable[[], float]) -> None:
+        self.request = request
+        self.journaled = False
+        self.notes: tuple[str, ...] = ()
+        self._ticks = ticks
+        self._begun = ticks()
+        self._status = 0
+        self._codes: tuple[str, ...] = ()
+        self._block = b""
+
+    def answered(self, ack: Ack, block: bytes) -> None:
+        """Note the acknowledgement, and the block in which it came."""
+        self._status, self._block = STATUSES.get(ack.code, 0), block
+        self._codes = tuple(filter(_CODE.fullmatch, dict.fromkeys((ack.code, *(code for code, _ in ack.errors)))))
+
+    def verdict(self, kind: VerdictKind, reason: str, failure: Failure, *notes: str) -> Verdict:
+        """Return the verdict, with this attempt."""
+        milliseconds = (self._ticks() - self._begun) * 1000
+        attempt = HttpAttempt(
+            self.request, self._status, self._codes or (reason,), failure, milliseconds, self._block, self.journaled
+        )
+        delivered = kind is VerdictKind.DELIVERED
+        return Verdict(kind, reason, (*self.notes, *notes), failure, attempts=(attempt,), applied=delivered)
