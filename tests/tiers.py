@@ -28,6 +28,7 @@ PLACES: Final = {
     "tests/ops/demo": "process",
     "tests/ops/web/test_playground.py": "process",
     "tests/ops/web/test_publishing.py": "process",
+    "tests/relay": "process",
     "tests/reports": "process",
     "tests/interchange/clients": "process",
     "tests/journal/nodes": "postgres",
