@@ -28,6 +28,7 @@ PLACES: Final = {
     "tests/ops/demo": "process",
     "tests/ops/web/test_playground.py": "process",
     "tests/ops/web/test_publishing.py": "process",
+    "tests/ops/cli/sending/test_receive.py": "process",
     "tests/relay": "process",
     "tests/reports": "process",
     "tests/interchange/clients": "process",

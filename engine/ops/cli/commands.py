@@ -329,6 +329,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Simulate hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.",
         "engine.ops.cli.sending.simulate:simulate",
     ),
+    "receive": Command(
+        "Receive HL7 messages over MLLP as another system would: print a line for each, answer, fail on request.",
+        "engine.ops.cli.sending.receive:receive",
+    ),
     "doctor": Command(
         "Check machine, disk, SQLite, clock, files, permissions, certificates, ports and destinations.",
         "engine.ops.cli.examine.doctor:doctor",
