@@ -51,6 +51,10 @@ _CODECS: Final[dict[str, str]] = {
 }
 _FOR_ESCAPES: Final = {ISO_2022: "ascii", **{codec: "utf-8" for _, codec in _WIDE}}
 _SWITCHING: Final = frozenset({"ISOIR14", "ISOIR87", "ISOIR159", "JISX0202", "JAS2020", "ISO20221994"})
+_SWITCHED_TO: Final = {
+    **dict.fromkeys(("ISOIR87", "JISX0202", "JAS2020", "ISO20221994"), "iso2022_jp"),
+    "ISOIR159": "iso2022_jp_1",
+}
 _KANA: Final = iso2022.SETS[b")I"][1]
 _LATIN_TEXT: Final = re.compile(r"[^A-Z0-9]+")
 _NULL: Final = NULL_TEXT.encode()
@@ -90,6 +94,14 @@ def coding_of(declared: bytes, repetition: bytes, default: str) -> Coding | None
     if len(names) == 1:
         return Coding(codec)
     return Coding(ISO_2022, None if codec == "ascii" else CodeSet((codec,), raised=False))
+
+
+def switched_to(declared: bytes, repetition: bytes) -> tuple[str, ...]:
+    """Return the Python codecs that write the sets which MSH-18 declares and ISO 2022 switches to."""
+    names = [
+        _plain(part.decode("ascii", "replace")) for part in (declared.split(repetition) if repetition else [declared])
+    ]
+    return tuple(_SWITCHED_TO[name] for name in names if name in _SWITCHED_TO)
 
 
 def decode(raw: bytes, coding: Coding | None, *, replace: bool = False) -> tuple[str, str]:

@@ -1,16 +1,16 @@
 """Editing: single parts of a message set anew, all else byte for byte as it was; and what two messages differ in."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from engine.errors import EditError, PathError
 from engine.hl7.charset import ISO_2022, coding_of
-from engine.hl7.delimiters import Delimiters, delimiters_of
-from engine.hl7.escape import escape
+from engine.hl7.delimiters import delimiters_of
 from engine.hl7.header import character_set
-from engine.hl7.leaf import NULL_TEXT
 from engine.hl7.lines import LEADING, TRAILING, cut
 from engine.hl7.message import Message
+from engine.hl7.patch import MessagePatch, chosen
 from engine.hl7.path import Path, parse_path
 from engine.hl7.segment import HEADERS, Repetition, Segment
 
@@ -32,15 +32,13 @@ def edited(message: Message, changes: Mapping[str, str]) -> bytes:
     is in a message. Empty text makes a part absent, `""` null. Raises EditError, which names the part and what to
     do: a path that is none or means several places, a segment that is not there, text outside the character set.
     """
-    text = message.text
     for name, value in changes.items():
         path = _path(name)
         segment = _segment(message, path)
-        begin = _begin(message, segment)
-        there = text[begin : begin + len(segment.text)]
-        text = text[:begin] + _set(there, segment, path, value, message.delimiters) + text[begin + len(segment.text) :]
-        message = Message(b"", text, message.charset, _texts(message, segment, text, begin), message.delimiters)
-    return _encoded(text, message.charset)
+        patch, whole = MessagePatch(message), path.component is None
+        patch.write(segment, _alone(segment, path), patch.sent(value) if whole else patch.plain(value))
+        message = patch.patched()
+    return message.raw
 
 
 def written(text: str, default: str) -> bytes:
@@ -97,63 +95,17 @@ def _segment(message: Message, path: Path) -> Segment:
     return found[0]
 
 
-def _begin(message: Message, segment: Segment) -> int:
-    """Return where a segment begins in its message's text."""
-    at = 0
-    for one in message.segments:
-        at = message.text.index(one.text, at)
-        if one.position == segment.position:
-            break
-        at += len(one.text)
-    return at
-
-
-def _texts(message: Message, changed: Segment, text: str, begin: int) -> list[str]:
-    longer = len(text) - len(message.text)
-    new = text[begin : begin + len(changed.text) + longer]
-    return [new if segment.position == changed.position else segment.text for segment in message.segments]
-
-
-def _set(text: str, segment: Segment, path: Path, value: str, marks: Delimiters) -> str:
-    fields = text.split(marks.field)
-    at = path.field - 1 if segment.name in HEADERS else path.field
-    fields += [""] * (at + 1 - len(fields))
-    fields[at] = _field(fields[at], segment, path, value, marks)
-    return marks.field.join(fields)
-
-
-def _field(text: str, segment: Segment, path: Path, value: str, marks: Delimiters) -> str:
-    repetition, component, subcomponent, _ = marks.cuts
-    parts = text.split(repetition)
-    at = _repetition(segment, path, len(parts))
-    parts += [""] * (at + 1 - len(parts))
-    if path.component is None:
-        parts[at] = value
-    else:
-        plain = value if value == NULL_TEXT else escape(value, marks)
-        parts[at] = _within(parts[at], path.component, component, path.subcomponent, subcomponent, plain)
-    return repetition.join(parts)
-
-
-def _within(text: str, number: int, mark: str, below: int | None, mark_below: str, value: str) -> str:
-    parts = text.split(mark)
-    parts += [""] * (number - len(parts))
-    if below is not None:
-        value = _within(parts[number - 1], below, mark_below, None, mark_below, value)
-    parts[number - 1] = value
-    return mark.join(parts)
-
-
-def _repetition(segment: Segment, path: Path, count: int) -> int:
+def _alone(segment: Segment, path: Path) -> Path:
+    """Return a path with the number of the one repetition that it means."""
     if path.predicate is not None:
-        repetitions = segment.repetitions(path.field)
-        met = [at for at, one in enumerate(repetitions) if path.predicate.holds(one)]
+        met = chosen(segment, path)
         if len(met) != 1:
             raise EditError(f"{path} matches {len(met)} repetitions: choose one by number, as PID-3(2)")
-        return met[0]
+        return replace(path, predicate=None, repetition=met[0] + 1)
+    count = len(segment.repetitions(path.field))
     if path.repetition is None and count > 1:
         raise EditError(f"{path} has {count} repetitions: choose one by number, as PID-3(2)")
-    return (path.repetition or 1) - 1
+    return path
 
 
 def _encoded(text: str, codec: str) -> bytes:

@@ -13,6 +13,9 @@ _TOKEN = re.compile(rb"\x1b(?:\$[()\-]?|[()\-])[0-~]|[^\x1b]+|\x1b")
 _RUN = re.compile(rb"[\x00-\x20\x7f]+|[\x21-\x7e]+|[\x80-\xff]+")
 _DOUBLE_RUN = re.compile(rb"\x1b\$(?![)\-])[^\x1b\r\n]*")
 _RAISED = bytes((byte | 0x80) if 0x20 < byte < 0x7F else byte for byte in range(256))
+_HIGH: Final = {byte: 0xDC00 + byte for byte in range(0x80, 0x100)}
+_HIDDEN: Final = {byte: 0xDC00 + byte for byte in range(0x100)}
+_NOT_CONTROL: Final = {byte: 0xDC00 + byte for byte in range(0x21, 0x100) if byte != 0x7F}
 ESCAPE: Final = b"\x1b"
 
 
@@ -94,6 +97,28 @@ def decode_set(data: bytes, code_set: CodeSet, errors: str = "strict") -> str:
         except UnicodeError:
             continue
     return raised.decode(code_set.codecs[-1], errors)
+
+
+def visible(data: bytes) -> str:
+    """Return text of one character a byte: its own where it is ASCII text, else a lone surrogate.
+
+    So a delimiter is seen only where the decoded text has it. `released` returns the bytes.
+    """
+    parts: list[str] = []
+    for line in data.splitlines(keepends=True):
+        low: CodeSet | None = ASCII
+        for token in _TOKEN.findall(line):
+            hidden = _HIDDEN if token[:1] == ESCAPE else _HIGH if low is ASCII else _NOT_CONTROL
+            parts.append(token.decode("latin-1").translate(hidden))
+            designated = SETS.get(token[1:]) if token[:1] == ESCAPE else None
+            if designated is not None and designated[0] == 0:
+                low = designated[1]
+    return "".join(parts)
+
+
+def released(text: str) -> bytes:
+    """Return the bytes of a text that `visible` made."""
+    return bytes([ord(character) & 0xFF for character in text])
 
 
 def without_double_runs(data: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """A message: bytes in, the same bytes out, and in between segments that are cut only where they are asked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from engine.errors import MessageLimitError, UnreadableMessageError
@@ -98,6 +98,11 @@ class Message:
                 self._make()
             self._all = tuple(filter(None, self._segments))
         return self._all
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The texts of all segments in their order, as sent."""
+        return self._texts
 
     @property
     def groups(self) -> Mapping[str, tuple[Segment, ...]]:

@@ -63,6 +63,14 @@ def test_character_sets_are_kept() -> None:
         edited(parse(raw.replace(b"8859/1", b"ISO IR87")), {"PID-5.1": "Łuk"})
 
 
+def test_bytes_of_no_set_and_switched_sets_are_kept() -> None:
+    """An edit of one part leaves what cannot be read, and what is in another set, byte for byte."""
+    raw = RAW.replace(b"Marisol", b"Mar\xffsol")
+    assert edited(parse(raw, undecodable="replace"), {"PID-8": "M"}) == raw.replace(b"|F|", b"|M|")
+    kanji = RAW.replace(b"2.5.1\r", b"2.5.1||||||~ISO IR87\r", 1).replace(b"Marisol", b"\x1b$B;3ED\x1b(B")
+    assert edited(parse(kanji), {"PID-8": "M"}) == kanji.replace(b"|F|", b"|M|")
+
+
 def test_a_line_break_in_text_stays_one_when_the_message_is_edited() -> None:
     """What is given to edit has a line for each segment; nobody cuts a segment in two by storing it again."""
     raw = b"MSH|^~\\&|A\rPID|1||7||Doe||||||1 Main\nUSA|x\rPV1|1\r"
