@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config.channel import Channel
+from engine.config.relay import EDITED, Relay
 from engine.config.source import AuthoredFile
 from engine.errors import MappingError, Problem
 from engine.fhir.plan import Plan
@@ -26,6 +27,8 @@ from engine.mapping.language.reading import MessageReading, unmapped_in
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.plan import IdentityPlanner, PatientPlanner, PlannedMessage, Planner
+from engine.mapping.relay.compile_edit import compile_steps
+from engine.mapping.relay.message_edit import MessageEdit
 from engine.mapping.resource.listing import Listing
 from engine.mapping.resource.lists import Lists, compile_lists
 from engine.mapping.resource.patient import PatientMapping
@@ -122,6 +125,26 @@ def compile_mapping(
     return Mapping(mark, compiled)
 
 
+def compile_edits(source: MappingSource, channel: Channel, file: AuthoredFile | None = None) -> dict[str, MessageEdit]:
+    """Compile the edit of each relay of a channel that has one, by the relay's name; for each channel anew.
+
+    `file` is as for `compile_mapping`. Values and conditions use the functions and tables of the mapping.
+    ConfigurationError holds every problem, those of the mapping's files included.
+    """
+    problems, setting, documents = Problems(), setting_of(channel), source.documents
+    document = Document(file or AuthoredFile(f"channel {channel.channel}", {}, {}), {})
+    context = _context(documents, make_event_table(documents.events, problems), setting, problems)
+    edits: dict[str, MessageEdit] = {}
+    for number, relay in enumerate(channel.destinations):
+        if isinstance(relay, Relay) and relay.send == EDITED:
+            compiler = Compiler(context, documents.datatypes, problems)
+            steps = compile_steps(compiler, relay.edit, Scope(document, ("destinations", number, "edit")))
+            text = f"{source.hash} {_settings_text(setting)} {relay.edit!r}"
+            edits[relay.name] = MessageEdit(hashlib.sha256(text.encode()).hexdigest(), steps)
+    problems.refuse()
+    return edits
+
+
 @dataclass(frozen=True, slots=True)
 class MappingParts:
     """The compiled parts of a mapping on a channel."""
@@ -190,6 +213,16 @@ def _visit_fields(encounter: Document | None) -> tuple[tuple[str, int], ...]:
     return tuple([(head.segment, head.field) for head in heads if isinstance(head, SegmentPath)])
 
 
+def _context(documents: Documents, table: EventTable, setting: Setting, problems: Problems) -> FunctionContext:
+    tables = {
+        name: make_table(name, document.value if check_table(document, problems) else {})
+        for name, document in documents.tables.items()
+    }
+    tables = assumed(tables, table, documents.events, problems)
+    identifiers = Identifiers(table.identity, setting)
+    return FunctionContext(setting, tables, identifiers, Stamps(setting.zone), documents.tables)
+
+
 def _compile_files(
     documents: Documents,
     table: EventTable,
@@ -198,16 +231,9 @@ def _compile_files(
     make_compiler: MakeCompiler,
     file: AuthoredFile,
 ) -> CompiledFiles:
-    tables = {
-        name: make_table(name, document.value if check_table(document, problems) else {})
-        for name, document in documents.tables.items()
-    }
-    tables = assumed(tables, table, documents.events, problems)
-    identifiers = Identifiers(table.identity, setting)
-    stamps = Stamps(setting.zone)
-    compiler = make_compiler(
-        FunctionContext(setting, tables, identifiers, stamps, documents.tables), documents.datatypes, problems
-    )
+    context = _context(documents, table, setting, problems)
+    tables, identifiers, stamps = context.tables, context.identifiers, context.stamps
+    compiler = make_compiler(context, documents.datatypes, problems)
     for name, document in documents.datatypes.items():
         compiler.datatype(name, Scope(document))
     resource = documents.resources.get(PATIENT)

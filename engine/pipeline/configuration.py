@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +22,11 @@ from engine.fhir.versions.names import in_stu3
 from engine.mapping.authoring.case import cases_for, cases_of, run_cases
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import Mapping as CompiledMapping
-from engine.mapping.compile import MappingSource, compile_mapping
+from engine.mapping.compile import MappingSource, compile_edits, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
+from engine.mapping.relay.message_edit import MessageEdit
 from engine.mapping.subject.identity_checks import changed_systems, other_identity
 
 STU3: Final = "STU3"
@@ -53,7 +54,8 @@ class Configuration:
     """What is in force: channels and their compiled mappings by name, destinations by name.
 
     `own_mappings`: of destinations that have another mapping than their channel, by channel and destination. `marks`:
-    one of each mapping together with its cases.
+    one of each mapping together with its cases. `edits`: of relays that send the messages edited, by channel and
+    destination.
     """
 
     channels: dict[str, Channel]
@@ -63,6 +65,7 @@ class Configuration:
     alerting: Alerting
     sites: Sites
     marks: frozenset[str]
+    edits: dict[tuple[str, str], MessageEdit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
     sources = _sources(files, read, problems)
     mappings, own = _compiled(read, sources, problems)
+    edits = _edits(read, sources, problems)
     problems += [problem for one in read for problem in _not_in_stu3(one, mappings, own)]
     problems += [problem for one in read for problem in _other_identity(one, sources)]
     problems += [problem for one in read for problem in _not_as_searched(one, sources)]
@@ -121,7 +125,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     whole = None
     if not problems and alerting.value is not None and sites.value is not None:
         marked = frozenset(marks.values())
-        whole = Configuration(by_name, mappings, own, destinations, alerting.value, sites.value, marked)
+        whole = Configuration(by_name, mappings, own, destinations, alerting.value, sites.value, marked, edits)
     sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
     named = frozenset(destinations) if sure else None
     return ExaminedConfiguration(whole, tuple(sorted(set(problems))), warnings, named)
@@ -173,6 +177,25 @@ def _compiled(
             if mapping := compiled(channel.at(destination), looked):
                 own[channel.channel, destination] = mapping
     return mappings, own
+
+
+def _edits(
+    read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSource], problems: list[Problem]
+) -> dict[tuple[str, str], MessageEdit]:
+    """Return the edit of each relay that has one, by channel and destination; mistakes go to `problems`."""
+    edits: dict[tuple[str, str], MessageEdit] = {}
+    for looked in read:
+        channel = looked.value
+        # The mistakes of a mapping are noted with it.
+        if channel is None or channel.mapping not in sources or not any(one.edit for one in channel.relays):
+            continue
+        try:
+            found = compile_edits(sources[channel.mapping], channel, looked.source)
+        except ConfigurationError as error:
+            problems += [problem for problem in error.problems if not _is_guess(problem, looked)]
+            continue
+        edits |= {(channel.channel, name): edit for name, edit in found.items()}
+    return edits
 
 
 def _not_in_stu3(
@@ -234,8 +257,8 @@ def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSou
     found = [warning for one in known.values() for warning in one.warnings()]
     for looked in read:
         channel = looked.value
-        if channel is not None and channel.filters and channel.mapping in known:
-            found += looked.located(known[channel.mapping].of_channel(channel.filters))
+        if channel is not None and channel.mapping in known:
+            found += looked.located(known[channel.mapping].of_channel(channel))
     return tuple(sorted(set(found)))
 
 

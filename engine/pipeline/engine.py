@@ -131,7 +131,9 @@ class Engine:
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
-            engine.feeds |= feeds_of(configuration.channels, configuration.mappings, configuration.own_mappings)
+            engine.feeds |= feeds_of(
+                configuration.channels, configuration.mappings, configuration.own_mappings, configuration.edits
+            )
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
             await engine.bulk_replays.recall()
@@ -191,7 +193,9 @@ class Engine:
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
-        self._put_in_force(feeds_of(configuration.channels, configuration.mappings, configuration.own_mappings))
+        self._put_in_force(
+            feeds_of(configuration.channels, configuration.mappings, configuration.own_mappings, configuration.edits)
+        )
         try:
             await self.listeners.change(before, configuration.channels)
         except AdtEngineError:

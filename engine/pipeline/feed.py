@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from collections.abc import Mapping as Table
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from engine.config.channel import Channel
@@ -11,6 +11,7 @@ from engine.errors import UsageError
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.files.reference import nearest
+from engine.mapping.relay.message_edit import MessageEdit
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.outbound.pauses import Pauses
@@ -48,7 +49,8 @@ class Handover:
 class Feed:
     """What one channel's messages are judged and mapped with; swapped whole on reload.
 
-    `mapping` judges and identifies a message; `own` are those of destinations that have another for what is written.
+    `mapping` judges and identifies a message; `own` are those of destinations that have another for what is written,
+    `edits` those of relays that send the messages edited.
     """
 
     channel: Channel
@@ -56,10 +58,15 @@ class Feed:
     destinations: tuple[str, ...]
     required: frozenset[str]
     own: Table[str, Mapping]
+    edits: Table[str, MessageEdit] = field(default_factory=dict)
 
     def mapping_at(self, destination: str) -> Mapping:
         """Return the mapping that plans what is written to a destination."""
         return self.own.get(destination, self.mapping)
+
+    def edit_at(self, destination: str) -> MessageEdit | None:
+        """Return the edit of what is passed on to a destination; None where the original is sent."""
+        return self.edits.get(destination)
 
     def channel_at(self, destination: str) -> Channel:
         """Return the channel with the mapping of a destination, '' for its own; UsageError where it has no such one."""
@@ -78,9 +85,12 @@ Feeds = dict[str, Feed]
 
 
 def feeds_of(
-    channels: Table[str, Channel], mappings: Table[str, Mapping], own: Table[tuple[str, str], Mapping]
+    channels: Table[str, Channel],
+    mappings: Table[str, Mapping],
+    own: Table[tuple[str, str], Mapping],
+    edits: Table[tuple[str, str], MessageEdit] | None = None,
 ) -> Feeds:
-    """Return the feeds of channels and their compiled mappings; `own`: those of channel and destination."""
+    """Return the feeds of channels and their compiled mappings; `own` and `edits`: those of channel and destination."""
     return {
         name: Feed(
             channel,
@@ -88,6 +98,7 @@ def feeds_of(
             tuple(settings.name for settings in channel.destinations),
             frozenset(settings.name for settings in channel.destinations if settings.required),
             {place: mapping for (channel_name, place), mapping in own.items() if channel_name == name},
+            {place: edit for (channel_name, place), edit in (edits or {}).items() if channel_name == name},
         )
         for name, channel in channels.items()
     }

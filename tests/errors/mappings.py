@@ -11,11 +11,12 @@ from engine.errors import ConfigurationError, Problem
 from engine.mapping.authoring.case import read_cases, run_cases
 from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
-from engine.mapping.compile import MappingSource, compile_mapping, load
+from engine.mapping.compile import MappingSource, compile_edits, compile_mapping, load
 from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OWN, PATIENT, Files, file_of
 from tests.errors.shipped import write
 from tests.errors.told import Told, rows_of, told
 from tests.mapping.language import test_comparison, test_errors, test_language, test_mistakes, test_string_functions
+from tests.mapping.relay import test_compile_edit
 from tests.mapping.resource import test_any_type, test_grouped, test_joined, test_lists
 from tests.mapping.subject import test_filters, test_identity_fields
 
@@ -81,6 +82,7 @@ def told_of_mappings(folder: Path, shipped: Path) -> Iterator[Told]:
     own = write(folder / "empty", EMPTY)
     yield from told("no Patient", own, refused(lambda: load([own], "adt")))
     yield from _told_of_filters(folder / "filters", shipped)
+    yield from _told_of_edits(folder / "edits", shipped)
     source = load([shipped], "adt")
     for row, text in {**CASES, **_cases()}.items():
         own = write(folder / row, {"own.yaml": text})
@@ -121,8 +123,19 @@ def _told_of_filters(folder: Path, shipped: Path) -> Iterator[Told]:
     )
     looked = look(parse((own / "a.yaml").read_text(), str(own / "a.yaml")), Channel)
     assert looked.value is not None
-    negative = Negations(source.documents).of_channel(looked.value.filters)
+    negative = Negations(source.documents).of_channel(looked.value)
     yield from told("a filter that may be misread", own, tuple(looked.located(negative)))
+
+
+def _told_of_edits(folder: Path, shipped: Path) -> Iterator[Told]:
+    """Yield what is told of the edits of relays, in the channel's file."""
+    source = load([shipped], "adt")
+    for number, row in enumerate(rows_of(test_compile_edit.test_a_fault_is_told_with_its_place)):
+        own = write(folder / str(number), {"a.yaml": f"{test_compile_edit.CHANNEL}      {row[0]}\n"})
+        looked = look(parse((own / "a.yaml").read_text(), str(own / "a.yaml")), Channel)
+        yield from told(
+            f"an edit {number}", own, refused(lambda looked=looked: compile_edits(source, looked.value, looked.source))
+        )
 
 
 def refused(done: Callable[[], Any]) -> tuple[Problem, ...]:

@@ -8,8 +8,10 @@ from unittest.mock import Mock
 import pytest
 
 from engine.errors import ConfigurationError
+from engine.hl7.message import parse
 from engine.mapping import compile as compiler
 from engine.pipeline.configuration import Files, configure, examine
+from engine.pipeline.feed import feeds_of
 from tests.ops.alone import CHANNEL
 from tests.ops.cli.running.test_run import CASES, PATIENT
 
@@ -259,3 +261,44 @@ def test_a_filter_that_takes_more_than_its_words_say_is_warned_of(files: Files) 
         "a.yaml": ("filters.0.when", "not PV1-2 = I, which holds where PV1-2 is empty"),
         "adt.yaml": ("filters.0.when", "PV1-2 != O, which does not hold where PV1-2 is empty"),
     }
+
+
+RELAYS: Final = """\
+  - {{name: radiology, type: mllp, host: 127.0.0.1, port: 1, send: edited, edit: [{{set: {{MSH-5: {name}}}}}]}}
+  - {{name: copy, type: mllp, host: 127.0.0.1, port: 2}}
+"""
+
+
+def test_the_edits_of_relays_are_compiled_with_their_channel(files: Files) -> None:
+    """Two channels share the mapping and not the edit; another edit is another channel, and no other mapping."""
+    relays = {name: RELAYS.format(name=name) for name in ("RIS", "LAB")}
+    (files.channels / "a.yaml").write_text(CHANNEL.format(name="a", port=0) + relays["RIS"])
+    other = relays["LAB"].replace("radiology", "lab").replace("copy", "archive")
+    (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1) + other)
+    found = configure(files)
+    assert set(found.edits) == {("a", "radiology"), ("b", "lab")}
+    assert found.mappings["a"] is found.mappings["b"]
+    feeds = feeds_of(found.channels, found.mappings, found.own_mappings, found.edits)
+    edit = feeds["a"].edit_at("radiology")
+    assert edit is not None
+    assert edit is not feeds["b"].edit_at("lab")
+    assert (feeds["a"].edit_at("copy"), feeds["a"].edit_at("lab")) == (None, None)
+    message = parse(b"MSH|^~\\&|REG|RVB|||20260301||ADT^A08|C1|P|2.5.1\rPID|1\r")
+    assert edit.apply(message) == message.raw.replace(b"RVB|||", b"RVB|RIS||")
+    (files.channels / "a.yaml").write_text(CHANNEL.format(name="a", port=0) + relays["LAB"])
+    again = configure(files, in_force=found.marks)
+    assert [again.channels[name] == found.channels[name] for name in ("a", "b")] == [False, True]
+    assert again.edits["a", "radiology"].hash != edit.hash
+    assert again.marks == found.marks
+
+
+def test_a_faulty_edit_is_told_with_all_else_that_is_wrong(files: Files) -> None:
+    """In the channel's file, with line and column; what is guessed of a misspelt key is not told of twice."""
+    text = CHANNEL.format(name="a", port=0) + RELAYS.format(name="RIS").replace("MSH-5", "MSH-99")
+    (files.channels / "a.yaml").write_text(f"{text}modus: live\n")
+    problems = examine(files).problems
+    line = text[: text.index("MSH-99")].count("\n") + 1
+    assert [(one.line, one.path) for one in problems if "edit" in one.path] == [
+        (line, "destinations.1.edit.0.set.MSH-99")
+    ]
+    assert any(one.path == "modus" for one in problems)

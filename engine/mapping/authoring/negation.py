@@ -9,8 +9,9 @@ element, where most fields may be empty, `not PID-8 = M` is accepted.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from engine.config.channel import Filter
+from engine.config.channel import Channel
 from engine.config.model import Placed, folded
+from engine.config.relay import Relay
 from engine.errors import Problem
 from engine.hl7.conformance.standard import standard
 from engine.hl7.events import grammar, structure
@@ -74,12 +75,22 @@ class Negations:
             problems += self._walk(document.value, _Place(asked), document, ())
         return tuple(sorted(set(problems)))
 
-    def of_channel(self, filters: Sequence[Filter]) -> Iterator[Placed]:
-        """Yield the warnings for the filters of a channel, each with its path in the channel's file."""
+    def of_channel(self, channel: Channel) -> Iterator[Placed]:
+        """Yield the warnings for the filters and edits of a channel, each with its path in the channel's file."""
         place = _Place(self._events(), of_messages=True)
-        for number, one in enumerate(filters):
-            for found, expected in self._findings(_condition(one.when), place):
-                yield (FILTERS, number, "when"), found, expected
+        conditions: list[tuple[tuple[str | int, ...], str]] = [
+            ((FILTERS, number, "when"), one.when) for number, one in enumerate(channel.filters)
+        ]
+        for at, destination in enumerate(channel.destinations):
+            steps = destination.edit if isinstance(destination, Relay) else ()
+            conditions += [
+                (("destinations", at, "edit", number, "when"), step.when)
+                for number, step in enumerate(steps)
+                if step.when
+            ]
+        for path, text in conditions:
+            for found, expected in self._findings(_condition(text), place):
+                yield path, found, expected
 
     def _events(self, type_: str = "") -> tuple[str, ...]:
         """Return the events with actions; for a resource that some of them name, these."""

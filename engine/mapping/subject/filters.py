@@ -59,6 +59,15 @@ def compile_channel_filters(
     return _compiled(compiler, lines, range(len(lines)), Scope(Document(file, {FILTERS: lines}), (FILTERS,)))
 
 
+def note_impossible(compiler: Compiler, condition: Condition, scope: Scope) -> bool:
+    """Note a condition that never holds; return whether it is one."""
+    impossible = never_holds(condition)
+    if impossible:
+        expected = "two parts of it exclude each other: take one out"
+        compiler.problem(scope, "a condition that never holds", expected)
+    return impossible
+
+
 def first_of(filters: Sequence[CompiledFilter], message: Message) -> CompiledFilter | None:
     """Return the first filter that holds for a message; None if none does."""
     if not filters:
@@ -104,13 +113,8 @@ def _compiled(
         one = _filter(compiler, lines[number], scope.at(number))
         if one is None:
             continue
-        if never_holds(one.condition):
-            compiler.problem(
-                scope.at(number, "when"),
-                "a condition that never holds",
-                "two parts of it exclude each other: take one out",
-            )
-        elif earlier := _covering(compiled, one):
+        impossible = note_impossible(compiler, one.condition, scope.at(number, "when"))
+        if not impossible and (earlier := _covering(compiled, one)):
             expected = f"{earlier.rule} in line {earlier.line} always holds first; reorder them, or remove one"
             compiler.problem(scope.at(number, "when"), "a filter that is never reached", expected)
         compiled.append(one)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.config.channel import Filter
+from engine.config.channel import Channel
 from engine.config.settings import shipped
+from engine.config.source import parse, validate
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import MappingSource, load
 
@@ -85,9 +86,20 @@ def test_what_ships_is_free_of_them(source: MappingSource) -> None:
     assert Negations(oru.documents).warnings() == ()
 
 
-def test_the_filters_of_a_channel_are_held_to_the_same(source: MappingSource) -> None:
+def test_the_filters_and_edits_of_a_channel_are_held_to_the_same(source: MappingSource) -> None:
     """Each with its place in the channel's file."""
-    filters = [Filter(rule="a", when="event = A01", do="filter"), Filter(rule="b", when="PV1-2 != I", send_to=("x",))]
-    (told,) = Negations(source.documents).of_channel(filters)
-    assert told[0] == ("filters", 1, "when")
-    assert told[1].startswith("PV1-2 != I, which does not hold where PV1-2 is empty")
+    text = """
+channel: a
+listen: {mllp: {port: 0}}
+destinations:
+  - {name: x, base_url: http://127.0.0.1:1}
+  - {name: y, type: mllp, host: 127.0.0.1, port: 1, send: edited, edit: [{remove: [ZPI], when: PID-8 != M}]}
+filters:
+  - {rule: a, when: event = A01, do: filter}
+  - {rule: b, when: PV1-2 != I, send_to: [x]}
+"""
+    channel = validate(parse(text, "a.yaml"), Channel)
+    of_filter, of_edit = Negations(source.documents).of_channel(channel)
+    assert of_filter[0] == ("filters", 1, "when")
+    assert of_filter[1].startswith("PV1-2 != I, which does not hold where PV1-2 is empty")
+    assert of_edit[0] == ("destinations", 1, "edit", 0, "when")
