@@ -28,7 +28,9 @@ Cost = Annotated[bool, typer.Option("--cost", help="Show the worst case of each 
 MappingOf = Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")]
 AtDestination = Annotated[
     str,
-    typer.Option("--destination", metavar="NAME", help="By the mapping of this destination of the channel."),
+    typer.Option(
+        "--destination", metavar="NAME", help="By the mapping, or the edit, of this destination of the channel."
+    ),
 ]
 MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 AROUND: Final = b"\x0b\x1c\r\n"

@@ -10,17 +10,21 @@ import typer
 from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
-from engine.errors import MessageError, UsageError
+from engine.config.relay import EDITED, OWN, Relay
+from engine.errors import MappingError, MessageError, UsageError
 from engine.fhir.json import JsonObject
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
+from engine.hl7.edit import differences
 from engine.hl7.header import read_header
+from engine.hl7.message import Message
 from engine.journal.entry import State
 from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of, read_cases, rewrite, unreplaced
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
-from engine.mapping.compile import compile_mapping, load, read
+from engine.mapping.compile import compile_edits, compile_mapping, load, read
 from engine.mapping.files.reference import nearest
+from engine.mapping.relay.message_edit import MessageEdit
 from engine.ops.cli.mapping.mappings import (
     AtDestination,
     MappingOf,
@@ -52,16 +56,28 @@ def try_(
 ) -> None:
     """Show how messages would be answered, and what a mapping makes of them: plan and resource. Nothing is sent.
 
-    `invalid` lists what fhir.resources, as a second opinion, finds wrong with the resources that would be created. The
-    output holds patient data. Exit 0 if every message would be accepted and mapped, or filtered; else 1.
+    With --destination of a relay (`type: mllp`): the message that would leave, and what its edit changes. `invalid`
+    lists what fhir.resources, as a second opinion, finds wrong with the resources that would be created. The output
+    holds patient data. Exit 0 if every message would be accepted and mapped (or edited), or filtered; else 1.
 
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
     on, folders, authored = channel_in(channel), folders_of(mappings), channel_file(channel)
     named, written = chosen_mapping(on, channel, name, destination)
-    mapping = compile_mapping(read(folders, named), written, file=authored)
+    source = read(folders, named)
+    mapping = compile_mapping(source, written, file=authored)
+    relay = next((one for one in on.relays if one.name == destination), None)
+    if relay is not None:
+        edit = compile_edits(source, on, authored).get(relay.name)
+        relayed = [_relayed(mapping, on, relay, edit, file, raw) for file in files for raw in messages_in(file)]
+        _show(relayed, as_json=as_json)
+        return
     judging = mapping if written is on else compile_mapping(read(folders, on.mapping), on, file=authored)
     made = [_made(judging, mapping, on, file, raw, destination) for file in files for raw in messages_in(file)]
+    _show(made, as_json=as_json)
+
+
+def _show(made: Sequence[Made], *, as_json: bool) -> None:
     if as_json:
         print_json(made)
     else:
@@ -138,8 +154,8 @@ def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
 
 
 def _print_failed(failed: Sequence[CaseResult]) -> None:
-    for case, _, differences in failed:
-        typer.echo("\n    ".join((f"{case.source.file}:{case.line}: {case.name}", *differences)))
+    for case, _, found in failed:
+        typer.echo("\n    ".join((f"{case.source.file}:{case.line}: {case.name}", *found)))
 
 
 def _failure(result: CaseResult) -> dict[str, object]:
@@ -154,6 +170,17 @@ def _made(
 
     `judging`: the channel's mapping, by which it is answered; `mapping`: the one by which it is written.
     """
+    named, message = _arrived(judging, channel, file, raw)
+    if message is None:
+        return named
+    made = outcome(mapping, message)
+    faults = {"invalid": found} if (found := invalid(made)) else {}
+    stu3 = [one.name for one in channel.servers if one.fhir == STU3 and at in {"", one.name}]
+    return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults, "stu3": stu3}
+
+
+def _arrived(judging: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> tuple[Made, Message | None]:
+    """Return how a channel would answer a message, and the message; None, and the error, where it cannot be read."""
     header = read_header(raw, event_from_evn=channel.event_from_evn, charset=channel.charset)
     judged = judge(raw, header, channel, judging) if header else Judgement(State.REJECTED, "no-header")
     answered = {
@@ -164,13 +191,34 @@ def _made(
     }
     named = {"file": str(file), "door": answered}
     try:
-        message = judged.message or read_message(raw, channel)
+        return named, judged.message or read_message(raw, channel)
     except MessageError as error:
-        return {**named, "rule": "", "action": "refuse", "error": str(error)}
-    made = outcome(mapping, message)
-    faults = {"invalid": found} if (found := invalid(made)) else {}
-    stu3 = [one.name for one in channel.servers if one.fhir == STU3 and at in {"", one.name}]
-    return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults, "stu3": stu3}
+        return {**named, "rule": "", "action": "refuse", "error": str(error)}, None
+
+
+def _relayed(
+    judging: CompiledMapping, channel: Channel, relay: Relay, edit: MessageEdit | None, file: Path, raw: bytes
+) -> Made:
+    """Return how a channel would answer a message, and what would leave for a relay."""
+    named, message = _arrived(judging, channel, file, raw)
+    if message is None:
+        return named
+    subject = judging.identify(message)
+    named |= {"event": message.trigger, "control_id": message.control_id, "rule": subject.rule}
+    named |= {"action": subject.action.value, "relay": relay.name, "send": relay.send}
+    if subject.filter is not None:
+        named["filter"] = subject.filter._asdict()
+    try:
+        after = edit.edited(message) if edit is not None else message
+        steps = edit.explained(message) if edit is not None else ()
+    except MappingError as error:
+        return {**named, "error": str(error)}
+    return named | {
+        "segments": list(after.texts),
+        "differences": [one._asdict() for one in differences(message, after)],
+        "own_control_id": relay.control_id == OWN,
+        "steps": [{**one._asdict(), "changes": [change._asdict() for change in one.changes]} for one in steps],
+    }
 
 
 def _lines(made: Made) -> Iterator[str]:
@@ -184,6 +232,8 @@ def _lines(made: Made) -> Iterator[str]:
     if held := made.get("filter"):
         sent = f"sent to {', '.join(held['send_to'])} and to no other destination" if held["send_to"] else held["does"]
         yield f"  {'filter':<12} {held['rule']} ({held['file']}:{held['line']}): {sent}"
+    if "segments" in made:
+        yield from _relayed_lines(made)
     for interaction in made.get("interactions", ()):
         yield ""
         yield f"  {words_of(interaction)}"
@@ -197,6 +247,28 @@ def _lines(made: Made) -> Iterator[str]:
             yield f"    as {name} gets it, in STU3:"
             text = orjson.dumps(convert(body, Direction.TO_STU3), option=orjson.OPT_INDENT_2).decode()
             yield from (f"    {line}" for line in text.splitlines())
+
+
+def _relayed_lines(made: Made) -> Iterator[str]:
+    """Yield what would leave for a relay: the segments, and what each step of its edit does."""
+    if made["send"] != EDITED:
+        yield f"  {'relay':<12} {made['relay']}: the bytes leave as they came in"
+        return
+    yield f"  {'relay':<12} {made['relay']}: the message leaves edited"
+    for step in made["steps"]:
+        held = "" if step["held"] else ": its condition does not hold"
+        yield f"  {'step':<12} {step['step']} ({step['file']}:{step['line']}){held}"
+        for change in step["changes"]:
+            yield f"    {change['path']:<12} {_shown(change['before'])} -> {_shown(change['after'])}"
+        yield from (f"    {note}" for note in step["notes"])
+    if made["own_control_id"]:
+        yield f"  {'MSH-10':<12} becomes a number of the engine's own"
+    yield ""
+    yield from (f"    {text}" for text in made["segments"])
+
+
+def _shown(text: str | None) -> str:
+    return ABSENT if text is None else text
 
 
 def _on_arrival(made: Made) -> str:
