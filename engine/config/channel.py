@@ -394,6 +394,10 @@ class Channel(Frozen):
         """The destinations that get the messages themselves."""
         return tuple(one for one in self.destinations if isinstance(one, Relay))
 
+    def relay_of(self, destination: str) -> Relay | None:
+        """Return the relay of a name, None where there is none."""
+        return next((one for one in self.relays if one.name == destination), None)
+
     def mapping_at(self, destination: str) -> str:
         """Return the name of the mapping that plans what is written to a destination."""
         return next((one.mapping for one in self.destinations if one.name == destination), "") or self.mapping

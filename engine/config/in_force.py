@@ -9,6 +9,7 @@ from engine.config.destination import Destination
 from engine.config.http_client import HeaderValue, looks_like_credential
 from engine.config.profile import profile_of
 from engine.config.reference import written
+from engine.config.relay import Relay
 from engine.config.secret import Secret
 from engine.config.sign_in import keys_of
 
@@ -27,11 +28,13 @@ class KeyInForce(NamedTuple):
     default: str
 
 
-def keys_in_force(settings: Destination) -> tuple[KeyInForce, ...]:
+def keys_in_force(settings: Destination | Relay) -> tuple[KeyInForce, ...]:
     """Return the keys of a destination in the order of the reference; of `auth` those that its type uses.
 
     A key that the file writes as it is by default counts as the default.
     """
+    if isinstance(settings, Relay):
+        return tuple(one for one in _keys(settings, Relay, {}, "") if one.key not in _ELSEWHERE)
     unused = type(settings.auth).model_fields.keys() - keys_of(settings.auth.type)
     skipped = _ELSEWHERE | {f"auth.{name}" for name in unused}
     sets = profile_of(settings.profile).with_defaults({})
@@ -65,6 +68,8 @@ def _shown(name: str, value: Any) -> str:
         return SET
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_shown(key, part)}" for key, part in value.items())
+    if isinstance(value, tuple) and any(isinstance(part, BaseModel) for part in value):
+        return f"{len(value)} of them"
     if isinstance(value, list | tuple):
         return written(tuple(value))
     return written(value)

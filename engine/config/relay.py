@@ -19,6 +19,11 @@ ALL: Final = "all"
 OWN: Final = "own"
 
 
+def own_control_id(entry: int) -> str:
+    """Return MSH-10 of the engine's own (`control_id: own`) for an entry: the same each time that it is sent."""
+    return f"ADT{entry}"
+
+
 class RelayTls(Frozen):
     """TLS to the receiver, whose certificate is always verified; with a certificate of the engine's own, mutual TLS."""
 

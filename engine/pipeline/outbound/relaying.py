@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from engine import telemetry
-from engine.config.relay import Relay
+from engine.config.relay import OWN, Relay, own_control_id
 from engine.deliver.relay import METHOD, STATUSES, ApplicationAck
 from engine.deliver.verdict import Verdict, VerdictKind
 from engine.deliver.wire.dry_run import DryRun, PlannedCall
@@ -17,6 +17,7 @@ from engine.journal.entry import Claimed, RequestOutcome
 from engine.journal.journal import Journal
 from engine.mllp.acknowledgement import POSITIVE, printable
 from engine.pipeline.feed import Feed
+from engine.pipeline.inbound.judgement import read_message
 
 DAMAGED: Final = "body-damaged"
 WOULD_SEND: Final = "would-be-sent"
@@ -42,6 +43,10 @@ def outgoing(claimed: Claimed, feed: Feed, destination: str) -> OutgoingMessage:
 
 def message_of(raw: bytes, seq: int, event: str, feed: Feed, destination: str) -> OutgoingMessage:
     """Return what a relay of a feed sends for a message of the journal; MappingError where it cannot be edited so."""
+    edit, relay = feed.edit_at(destination), feed.channel.relay_of(destination)
+    if edit is not None:
+        own = own_control_id(seq) if relay is not None and relay.control_id == OWN else ""
+        raw = edit.apply(read_message(raw, feed.channel, event), own)
     header = read_header(raw)
     return OutgoingMessage(raw, printable(header.control_id).strip() if header else "")
 

@@ -16,6 +16,7 @@ from engine.acknowledge.code import AckCode
 from engine.config.channel import AcknowledgementMode
 from engine.errors import StartError, UsageError
 from engine.http.tls import KeyPair, server_context
+from engine.mllp.acknowledgement import printable
 from engine.ops.receiver.receiver import (
     BLOCK_BYTES,
     MllpReceiver,
@@ -25,7 +26,6 @@ from engine.ops.receiver.receiver import (
     ReceiverFault,
     Repeat,
 )
-from engine.ops.sender.line import printable
 from engine.receive.block import enclose
 from engine.terminal.table import cell, note
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from engine.config.listener_settings import Tls
 from engine.errors import UnreachableError, UsageError
+from engine.mllp.acknowledgement import Ack, read_acks
 from engine.ops.cli.sending.send import send
 from engine.ops.sender.feed import deal, read_messages, split_messages
-from engine.mllp.acknowledgement import Ack, read_acks
 from engine.ops.sender.line import send_messages
 from tests.ops.command import invoked
 from tests.receive.conftest import OpenDoor, open_door
