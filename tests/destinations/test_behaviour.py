@@ -12,9 +12,9 @@ from engine.fhir.plan import Identity, Keep, ResourceRecord, Upsert
 from tests.deliver.conftest import Site
 from tests.deliver.fake_chart import FakeChart
 from tests.destinations.azure_like import AzureLike
+from tests.destinations.double_rig import ProfilesRig
 from tests.destinations.google_like import GoogleLike
 from tests.destinations.healthlake_like import CONSISTENCY, KEY, HealthLakeLike
-from tests.destinations.test_profiles import ProfileRig
 from tests.flow.feed import FeedMessage
 from tests.flow.operator import done
 
@@ -148,7 +148,7 @@ async def test_the_engine_waits_and_sends_the_same_again(tmp_path: Path) -> None
     """The whole engine: a refusal, a pause, the same bundle; the destination was never taken for down."""
     server = GoogleLike()
     server.refused_bundles = 1
-    rig = await ProfileRig(tmp_path / "google", server, "google").open()
+    rig = await ProfilesRig(tmp_path / "google", {"google": server}).open()
     try:
         await rig.engine.start()
         await rig.sender([FeedMessage("A1", 1, ADMISSION.encode(), "")], 1).run()

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.deliver.wire.test_proxy import FakeProxy
-from tests.destinations.test_profiles import Plain, ProfileRig
+from tests.destinations.double_rig import ProfilesRig
+from tests.destinations.server_like import ServerLike
 from tests.flow.feed import FeedMessage
 from tests.flow.operator import done
 from tests.flow.program import Program
@@ -160,11 +161,12 @@ async def run(folder: Path, environment: Mapping[str, str], *arguments: str) -> 
 @pytest.mark.timeout(300)
 async def test_no_secret_is_in_anything_that_the_engine_says(tmp_path: Path, proxy: FakeProxy) -> None:
     """Log, commands, pages, API, metrics, audit trail, journal and backup, while each kind of sign-in is tried."""
-    server = Plain()
-    rig = await ProfileRig(tmp_path / "engine", server, "generic").open()
+    server = ServerLike()
+    rig = await ProfilesRig(tmp_path / "engine", {"generic": server}).open()
+    before = rig.proxies["generic"]
     (tmp_path / "secrets").mkdir()
     secrets = Secrets(tmp_path / "secrets")
-    given = destinations(secrets, f"{rig.proxy.url}/fhir/R4", proxy.url)
+    given = destinations(secrets, f"{before.url}/fhir/R4", proxy.url)
     file = next((rig.folder / "channels").glob("*.yaml"))
     file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | {"destinations": given}))
     said: dict[str, bytes] = {}
@@ -207,7 +209,7 @@ async def test_no_secret_is_in_anything_that_the_engine_says(tmp_path: Path, pro
             one in proofs for one in (secrets.all["password as Basic"], secrets.all["bearer"], "AWS4-HMAC-SHA256")
         )
         assert any(secrets.all["proxy as Basic"] in head for head in proxy.heads)
-        assert any("/oauth/token" in call.path for call in rig.proxy.calls)
+        assert any("/oauth/token" in call.path for call in before.calls)
     finally:
         await rig.close()
 
