@@ -84,6 +84,13 @@ SELECT q.seq, d.state, d.due_at, EXISTS (SELECT 1 FROM json_each(d.lanes) AS min
 FROM queue AS q JOIN delivery AS d ON d.seq = q.seq AND d.destination = q.destination
 WHERE q.destination = ? AND q.lane = 0 ORDER BY q.seq LIMIT ?
 """
+# What may run of a destination that gets the rest in the order of the feed, and is in no such order itself: it came, or
+# was delivered first, when the destination had another one.
+OUTSIDE: Final = CLAIM.replace(
+    "AND d.seq > ?4",
+    """AND d.seq > ?4 AND NOT EXISTS (SELECT 1 FROM queue AS f
+    WHERE f.destination = ?1 AND f.lane = 0 AND f.seq = d.seq LIMIT 1 OFFSET 0)""",
+)
 # The same work as of CLAIM, by numbers: each of it goes out with what is ahead of it.
 CLAIM_RUN: Final = CLAIM.replace(
     """AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?2)
@@ -281,17 +288,28 @@ class Claims:
     ) -> tuple[Claimed, ...]:
         """Return up to `limit` deliveries that may run now, oldest first, or those tried least.
 
-        `run`: those of the lane FEED from its head on, as one process may send them: one after the other.
+        `run`: those of the lane FEED from its head on, as one process may send them: one after the other, and none
+        while another node has something of the destination out.
         """
-        if run:
-            return self._run(destination, limit, now)
+        if not run:
+            return self._heads(destination, limit, now, least_tried=least_tried)
+        if self._holders.taken(destination):
+            return ()
+        claims = self._heads(destination, limit, now, outside=True)
+        return claims + self._run(destination, limit - len(claims), now)
+
+    def _heads(
+        self, destination: str, limit: int, now: datetime, *, least_tried: bool = False, outside: bool = False
+    ) -> tuple[Claimed, ...]:
+        """Return what heads all its lanes; `outside`: of what is not in the lane FEED."""
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
         busy.update(lane for lanes in self._holders.taken(destination).values() for lane in lanes)
         claims: list[Claimed] = []
         left: list[Claimed] = []
         self._passed_over.discard(destination)
-        for page in self._pages(destination, limit, limit + len(out), to_micros(now), least_tried=least_tried):
+        query = OUTSIDE if outside else CLAIM
+        for page in self._pages(query, destination, limit, limit + len(out), to_micros(now), least_tried=least_tried):
             found = [(row, tuple(orjson.loads(row[1]))) for row in page]
             elsewhere = self._holders.elsewhere(destination, (lane for _, lanes in found for lane in lanes))
             for row, lanes in found:
@@ -338,7 +356,7 @@ class Claims:
         return self._holders.had(destination, claims)
 
     def _pages(
-        self, destination: str, wanted: int, most: int, now: int, *, least_tried: bool
+        self, query: str, destination: str, wanted: int, most: int, now: int, *, least_tried: bool
     ) -> Iterator[list[tuple[Any, ...]]]:
         """Yield what may run: as many as are wanted, then more and more, as a database may send all it is asked for."""
         if least_tried:
@@ -346,7 +364,7 @@ class Claims:
             return
         after, count = 0, wanted
         while True:
-            rows = self._connection.execute(CLAIM, (destination, now, count, after)).fetchall()
+            rows = self._connection.execute(query, (destination, now, count, after)).fetchall()
             yield rows
             if len(rows) < count:
                 return

@@ -191,13 +191,17 @@ class Next(NamedTuple):
 
 
 class ReplayItem(NamedTuple):
-    """What is to be done with one entry: replayed or released, taken in as judged anew, or refused, and why."""
+    """What is to be done with one entry: replayed or released, taken in as judged anew, or refused, and why.
+
+    `in_feed_order`: the destinations that get entries in the order in which they came in.
+    """
 
     seq: int
     give: tuple[str, ...] = ()
     judged: NewEntry | None = None
     refusal: str = ""
     where_known: tuple[str, ...] = ()
+    in_feed_order: frozenset[str] = frozenset()
 
 
 def begin(connection: Connection, run: Run) -> int:
@@ -277,6 +281,7 @@ def _taken(context: WriterContext, run: Run, item: ReplayItem, asked: OperationR
             context.operations.discard(item.seq, str(run.asked.get(BECAUSE, "")), by=run.by)
             return State.DISCARDED
         else:
+            asked = asked._replace(in_feed_order=item.in_feed_order)
             context.operations.replay(item.seq, destinations, asked, item.give, item.where_known, meant_by(run.asked))
     except RefusedOperationError as error:
         return f"{REFUSED}: {error}"

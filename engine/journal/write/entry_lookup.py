@@ -90,9 +90,12 @@ class EntryLookup:
             raise UnknownEntryError(f"there is no entry {seq}")
         return EntryState(**dict(row) | {"state": State(row["state"]), "whole": bool(row["whole"])})
 
-    def deliveries(self, seq: int, entry: EntryState) -> list[DeliveryState]:
+    def deliveries(
+        self, seq: int, entry: EntryState, in_feed_order: frozenset[str] = frozenset()
+    ) -> list[DeliveryState]:
         """Return the deliveries with the lanes as they are now; the old ones may have been united since.
 
+        `in_feed_order`: destinations that get entries in the order in which they came in, whatever they did before.
         ForbiddenMoveError where it was never taken in, or its message is gone.
         """
         rows = self.rows(seq)
@@ -101,7 +104,8 @@ class EntryLookup:
         if not entry.whole:
             raise ForbiddenMoveError(f"entry {seq} has no message any more: retention removed it")
         lanes = list(self._lanes.of(entry.patients))
-        return [row._replace(lanes=[FEED, *lanes] if FEED in row.lanes else lanes) for row in rows]
+        ordered = in_feed_order | {row.destination for row in rows if FEED in row.lanes}
+        return [row._replace(lanes=[FEED, *lanes] if row.destination in ordered else lanes) for row in rows]
 
     def rows(self, seq: int) -> list[DeliveryState]:
         """Return the deliveries of an entry; what is out is out, also where a rollback took back that it is."""

@@ -97,7 +97,7 @@ class OperatorActions:
         UnknownEntryError: no such entry.
         """
         entry = self.lookup.entry(seq)
-        rows = self.lookup.deliveries(seq, entry)
+        rows = self.lookup.deliveries(seq, entry, asked.in_feed_order)
         given = {row.destination for row in rows}
         lanes = list(self._lanes.of(entry.patients))
         give = (*give, *self._lanes.there(lanes, where_known))

@@ -1,5 +1,6 @@
 """Settling: intents before each write, outcomes after it, and the end of a delivery, which frees its lanes."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -26,8 +27,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # The attempt that an answer belongs to.
 ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
-# Whether an entry is, or was, delivered to a destination.
-DELIVERY: Final = "SELECT 1 FROM delivery WHERE seq = ? AND destination = ?"
+# Where a delivery of an entry stands, and the newest number of its attempts.
+DELIVERY: Final = """
+SELECT state, (SELECT COALESCE(MAX(number), 0) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
+FROM delivery AS d WHERE seq = ? AND destination = ?
+"""
 # What came of a request.
 ANSWER: Final = """
 INSERT INTO answer (attempt, status, codes, failure, milliseconds, response) VALUES (?, ?, ?, ?, ?, ?)
@@ -98,10 +102,17 @@ class Settling:
         self._connection.executemany(INTEND, rows)
 
     def add_answer(self, seq: int, destination: str, outcome: RequestOutcome, at: datetime) -> bool:
-        """Add an answer that came after a delivery had ended, with the `request` of its outcome; False: it is gone."""
-        if outcome.request is None or self._connection.execute(DELIVERY, (seq, destination)).fetchone() is None:
+        """Add an answer that came after a delivery had ended, with the `request` of its outcome; False: it is gone.
+
+        It gets the next number that is free: that of an attempt which is under way is kept for it.
+        """
+        found = self._connection.execute(DELIVERY, (seq, destination)).fetchone()
+        if outcome.request is None or found is None:
             return False
-        self._write(INTEND, [self._request(seq, destination, outcome.request)])
+        state, newest = found
+        under_way = state == State.CLAIMED or self._claims.is_out(seq, destination)
+        request = replace(outcome.request, number=newest + 1 + under_way)
+        self._write(INTEND, [self._request(seq, destination, request)])
         self._write(ANSWER, [self._answer(self._last, outcome, at)])
         return True
 

@@ -15,6 +15,7 @@ from engine.journal.entry import State
 from engine.journal.nodes import telling
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import Next, ReplayItem, Run, RunKind, RunState
+from engine.pipeline.inbound.entries import in_feed_order
 from engine.pipeline.repair.entry_operations import EntryOperations, judged_anew
 
 MOST_RUNS: Final = 4
@@ -184,7 +185,7 @@ class BulkReplays:
                 return ReplayItem(one.seq)
             if one.state == State.RECEIVED:
                 give, where_known = await operations.given(one.seq, run.destination, feed)
-                return ReplayItem(one.seq, give, where_known=where_known)
+                return ReplayItem(one.seq, give, where_known=where_known, in_feed_order=in_feed_order(feed))
             return ReplayItem(one.seq, judged=judged_anew(await operations.entry(one.seq), feed))
         except (RefusedOperationError, JournalError) as error:
             if operations.journal.failed:

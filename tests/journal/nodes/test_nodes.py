@@ -260,3 +260,19 @@ async def test_a_folder_goes_with_one_journal(tmp_path: Path, postgres: str, add
         pass
     with pytest.raises(JournalUnusableError, match="journal copy"):
         node(address, tmp_path / "b")
+
+
+async def test_one_node_at_a_time_sends_in_the_order_of_the_feed(both: tuple[Desk, Desk]) -> None:
+    """What is replayed at the head is not another node's while one has something of the feed out."""
+    one, other = both
+    feed = frozenset({"d"})
+    seqs = [await one.record(str(at), (f"s|{at}",), in_feed_order=feed) for at in range(3)]
+    assert [claim.seq for claim in await one.journal.claim("d", 3, NOW, run=True)] == seqs
+    await one.journal.settle(settlement(seqs[0]))
+    assert await other.replay(seqs[0]) == 1
+    assert await other.journal.claim("d", 3, LATE, run=True) == ()
+    assert [claim.seq for claim in await one.journal.claim("d", 3, LATE, run=True)] == seqs[:1]
+    for seq in seqs:
+        await one.journal.settle(settlement(seq))
+    last = await one.record("last", ("s|1",), in_feed_order=feed)
+    assert [claim.seq for claim in await other.journal.claim("d", 3, LATE, run=True)] == [last]

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
+from engine.http.request import HttpRequest
 from engine.journal.entry import KnownIdentity, MergeSeen, Ownership, RequestOutcome, State
 from engine.journal.read.reading import Reader
 from engine.journal.state import memory
@@ -302,3 +303,31 @@ async def test_what_a_url_asks_by_is_shown_and_no_part_of_what_is_kept_of_the_ur
     assert kept == ("http://127.0.0.1/Patient", b"identifier=https%3A%2F%2Fmrn.example%7C4711")
     with Reader(desk.folder) as reader:
         assert reader.show(seq).deliveries[0].attempts[0].intent.url == ASKED
+
+
+async def test_an_answer_that_comes_after_the_end_has_a_number_of_its_own(desk: Desk) -> None:
+    """Before the settlement, after it, and while the delivery is replayed: nothing that is written later meets it."""
+    seq = await desk.record("1", ("s|1",))
+
+    async def hear() -> bool:
+        request = HttpRequest(0, "ACK", "", (), b"", NOW)
+        outcome = RequestOutcome(0, 500, ("AE",), "", 0.0, b"MSA|AE|1", request)
+        return await desk.journal.act(lambda context: context.settling.add_answer(seq, "d", outcome, NOW))
+
+    async def send() -> None:
+        (claim,) = await desk.claim()
+        assert await hear()
+        request = HttpRequest(claim.attempts_made + 1, "MLLP", "", (), b"", NOW)
+        outcome = RequestOutcome(request.number, 202, ("CA",), "", 1.0, b"MSA|CA|1", request)
+        await desk.journal.settle(settlement(seq, outcomes=(outcome,)))
+        assert await hear()
+
+    await send()
+    await desk.replay(seq)
+    await send()
+    methods = await desk.journal.read(
+        lambda connection: connection.execute("SELECT number, method FROM attempt ORDER BY number").fetchall()
+    )
+    assert [tuple(row) for row in methods] == [
+        (1, "MLLP"), (2, "ACK"), (3, "ACK"), (4, "MLLP"), (5, "ACK"), (6, "ACK"),
+    ]  # fmt: skip
