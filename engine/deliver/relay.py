@@ -1,7 +1,8 @@
 """A relay: a system that gets HL7 v2 messages by MLLP; each is delivered once it is acknowledged.
 
 A message leaves as one block, and the next one over the same connection after its acknowledgement. Where none comes the
-connection is closed and the same bytes are sent again over a new one: at least once, in order.
+connection is closed and the same bytes are sent again over a new one: at least once, in order. A receiver that closes
+after each message gets a connection for each, so that none is sent into one that is about to end.
 """
 
 import asyncio
@@ -9,18 +10,21 @@ import re
 import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine import fault
-from engine.config.relay import Relay
+from engine.config.relay import Relay, RelayTls
 from engine.deliver.verdict import Failure, HttpAttempt, Verdict, VerdictKind
-from engine.deliver.wire.client import CONNECTING
+from engine.deliver.wire.client import CONNECTING, contexts
 from engine.deliver.wire.failure import class_of, error_of
 from engine.deliver.wire.server import Fence
+from engine.deliver.wire.transport import CertificateRefusedError, refuses_certificate
 from engine.errors import DeliveryError
 from engine.http.request import HttpRequest
-from engine.http.tls import client_context
+from engine.http.tls import KeyPair
 from engine.mllp.acknowledgement import Ack, read_acks
 from engine.mllp.client import MllpConnection, NoBlockError, connect
 
@@ -43,6 +47,7 @@ MEANINGS: Final = {
     "CR": (VerdictKind.HELD, RECEIVER_REFUSED, Failure.PERMANENT),
 }
 ERRORS: Final = frozenset({"AE", "CE"})
+COMMITS: Final = frozenset({"CA", "CE", "CR"})
 ON_ERROR: Final = {
     "hold": (VerdictKind.HELD, RECEIVER_ERROR, Failure.PERMANENT),
     "retry": (VerdictKind.RETRY, RECEIVER_ERROR, Failure.TRANSIENT),
@@ -50,7 +55,7 @@ ON_ERROR: Final = {
 }
 # What an error after the message was sent means, first match wins.
 SENT: Final = (
-    (ssl.SSLError, "client-certificate-refused", Failure.DESTINATION),
+    (CertificateRefusedError, "client-certificate-refused", Failure.DESTINATION),
     (TimeoutError, LATE, Failure.AMBIGUOUS),
     (OSError, LOST, Failure.AMBIGUOUS),
     (ValueError, UNREADABLE, Failure.AMBIGUOUS),
@@ -59,19 +64,17 @@ SENT: Final = (
 STATUSES: Final = {"AA": 200, "CA": 202, "AE": 500, "CE": 500, "AR": 400, "CR": 400}
 ANSWER_LIMIT_BYTES: Final = 1_048_576
 MOST_AWAITED: Final = 1000
+# How long after the first answer over a connection a receiver may take to close it, to be known as one that does.
+CLOSING_SECONDS: Final = 0.25
 # What of an answer may stand among codes: anything longer may be text, and hold a patient.
 _CODE: Final = re.compile(r"[A-Za-z0-9._-]{1,20}")
 _END: Final = b"\x1c"
 
 
 class ApplicationAck(NamedTuple):
-    """An application acknowledgement that came after the commit acknowledgement which ended a delivery.
-
-    `number`: that of an attempt under which it may be kept.
-    """
+    """An application acknowledgement that came after the commit acknowledgement which ended a delivery."""
 
     entry: int
-    number: int
     code: str
     block: bytes
 
@@ -81,7 +84,6 @@ class _Awaited(NamedTuple):
 
     control_id: str
     entry: int
-    number: int
     answer: "asyncio.Future[tuple[Ack, bytes]]"
 
 
@@ -95,7 +97,8 @@ class RelayConnection:
         self._connection = connection
         self._observe = observe
         self._awaited: _Awaited | None = None
-        self._accepted: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._accepted: OrderedDict[str, int] = OrderedDict()
+        self._answered = False
         self._reader = asyncio.ensure_future(self._read())
 
     @property
@@ -103,13 +106,18 @@ class RelayConnection:
         """Whether nothing can be sent any more."""
         return self._reader.done() or self._connection.closed
 
-    async def ask(self, content: bytes, control_id: str, entry: int, number: int, seconds: float) -> tuple[Ack, bytes]:
+    async def closes(self, seconds: float) -> bool:
+        """Say whether the other end closes the connection within `seconds`."""
+        await asyncio.wait({self._reader}, timeout=seconds)
+        return self.closed
+
+    async def ask(self, content: bytes, control_id: str, entry: int, seconds: float) -> tuple[Ack, bytes]:
         """Send a message and return its acknowledgement, and the block in which it came.
 
         OSError where the connection breaks, TimeoutError where no answer comes within `seconds`, ValueError where one
-        comes that cannot be read.
+        comes that cannot be read, CertificateRefusedError where the receiver ends TLS without reading anything.
         """
-        awaited = self._awaited = _Awaited(control_id, entry, number, asyncio.get_running_loop().create_future())
+        awaited = self._awaited = _Awaited(control_id, entry, asyncio.get_running_loop().create_future())
         try:
             async with asyncio.timeout(seconds):
                 await self._connection.send(content)
@@ -133,7 +141,8 @@ class RelayConnection:
         except (NoBlockError, ValueError):
             failure = ValueError(UNREADABLE)
         except OSError as error:
-            failure = error
+            # TLS 1.3 tells a client after its own end of the handshake: before any answer, nobody read the message.
+            failure = CertificateRefusedError() if refuses_certificate(error) and not self._answered else error
         except asyncio.IncompleteReadError:
             pass
         finally:
@@ -141,27 +150,40 @@ class RelayConnection:
                 self._awaited.answer.set_exception(failure)
 
     def _take(self, block: bytes) -> None:
-        """Give a block to whom it answers; one that answers nobody here is passed over."""
-        awaited, found = self._awaited, read_acks(block)
-        if not found and awaited is not None and not awaited.answer.done():
-            awaited.answer.set_exception(ValueError(UNREADABLE))
-        for ack in found:
-            control_id = ack.control_id.strip()
-            if awaited is not None and not awaited.answer.done() and control_id in {awaited.control_id, ""}:
-                awaited.answer.set_result((ack, block))
-                if ack.code == "CA":
-                    self._accepted[awaited.control_id] = awaited.entry, awaited.number + 1
-                    while len(self._accepted) > MOST_AWAITED:
-                        self._accepted.popitem(last=False)
-            elif control_id in self._accepted:
-                self._observe(ApplicationAck(*self._accepted.pop(control_id), ack.code, block))
+        """Give a block to whom it answers; one that answers nobody here is passed over.
+
+        What the application says of a message that was accepted before ends no later one, whatever its MSA-2 is.
+        """
+        found = read_acks(block)
+        if not found and self._awaited is not None and not self._awaited.answer.done():
+            self._awaited.answer.set_exception(ValueError(UNREADABLE))
+        for read in found:
+            ack = replace(read, code=read.code.strip().upper(), control_id=read.control_id.strip())
+            of_application = ack.code not in COMMITS
+            if of_application and ack.control_id in self._accepted:
+                self._observe(ApplicationAck(self._accepted.pop(ack.control_id), ack.code, block))
+            elif not (of_application and self._accepted and not ack.control_id):
+                self._answer(ack, block)
+
+    def _answer(self, ack: Ack, block: bytes) -> None:
+        """End the wait of the message that an acknowledgement names, or of the one that waits where it names none."""
+        awaited = self._awaited
+        if awaited is None or awaited.answer.done() or ack.control_id not in {awaited.control_id, ""}:
+            return
+        self._answered = True
+        awaited.answer.set_result((ack, block))
+        if ack.code == "CA":
+            self._accepted[awaited.control_id] = awaited.entry
+            while len(self._accepted) > MOST_AWAITED:
+                self._accepted.popitem(last=False)
 
 
 class RelayDestination:
     """The receiver of one relay, and the connections to it.
 
     `fence` is awaited before each message is sent; `observe` is called with application acknowledgements that come
-    after a delivery has ended.
+    after a delivery has ended, `renewed` with what becomes of the files of our own certificate. StartError names a file
+    of TLS that cannot be used.
     """
 
     def __init__(
@@ -171,12 +193,16 @@ class RelayDestination:
         ticks: Callable[[], float],
         fence: Fence | None = None,
         observe: Callable[[ApplicationAck], None] = lambda _ack: None,
+        renewed: Callable[[str], None] = lambda _kind: None,
     ) -> None:
         self.settings = settings
         self._ticks = ticks
         self._fence = fence
         self._observe = observe
+        self._tls = None if settings.tls is None else _contexts(settings.tls, renewed)
         self._idle: list[RelayConnection] = []
+        # Whether the receiver closes after each message; None until that is seen, and once a connection has ended.
+        self._closes: bool | None = None
         self._unknown_outcomes: OrderedDict[int, None] = OrderedDict()
 
     def missing(self) -> tuple[str, ...]:
@@ -222,25 +248,31 @@ class RelayDestination:
             sending.journaled = True
         if self._fence is not None:
             await self._fence()
+        if connection.closed:  # meanwhile: nothing was sent over it
+            await connection.close()
+            try:
+                connection = await self._connection()
+            except DeliveryError as error:
+                return sending.verdict(VerdictKind.RETRY, str(error), class_of(error))
         fault.point("F52")
         try:
-            ack, block = await connection.ask(content, control_id, entry, sending.request.number, policy.wait_seconds)
-        except (OSError, ValueError) as error:
+            ack, block = await connection.ask(content, control_id, entry, policy.wait_seconds)
+        except (OSError, ValueError, CertificateRefusedError) as error:
             await connection.close()
+            self._closes = None
             reason, failure = next((reason, failure) for kind, reason, failure in SENT if isinstance(error, kind))
-            self._unknown_outcomes[entry] = None
-            if len(self._unknown_outcomes) > MOST_AWAITED:
-                self._unknown_outcomes.popitem(last=False)
-            return self._unknown(sending, reason, failure)
+            return self._unknown(entry, sending, reason, failure)
         except BaseException:
             await connection.close()
             raise
         fault.point("F54")
-        self._idle.append(connection)
+        await self._keep(connection)
         sending.answered(ack, block)
-        self._unknown_outcomes.pop(entry, None)
         meaning = ON_ERROR[policy.on_error] if ack.code in ERRORS else MEANINGS.get(ack.code)
-        return sending.verdict(*meaning) if meaning else self._unknown(sending, UNREADABLE, Failure.AMBIGUOUS)
+        if meaning is None:
+            return self._unknown(entry, sending, UNREADABLE, Failure.AMBIGUOUS)
+        self._unknown_outcomes.pop(entry, None)
+        return sending.verdict(*meaning)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -254,6 +286,7 @@ class RelayDestination:
             if not connection.closed:
                 return connection
             await connection.close()
+            self._closes = None
         to = self.settings
         try:
             opened = await connect(
@@ -261,21 +294,41 @@ class RelayDestination:
                 to.port,
                 seconds=to.connect_seconds,
                 limit_bytes=ANSWER_LIMIT_BYTES,
-                tls=None
-                if to.tls is None
-                else client_context(to.tls.ca_file, certificate=to.tls.certificate, key=to.tls.key),
+                tls=None if self._tls is None else self._tls(),
                 server_name="" if to.tls is None else to.tls.server_name,
             )
         except (OSError, ValueError) as error:
-            failure, reason = next((failure, reason) for kind, failure, reason in CONNECTING if isinstance(error, kind))
+            said = CertificateRefusedError() if refuses_certificate(error) else error
+            failure, reason = next((failure, reason) for kind, failure, reason in CONNECTING if isinstance(said, kind))
             raise error_of(failure, reason, 0, (reason,)) from error
         return RelayConnection(opened, self._observe)
 
-    def _unknown(self, sending: "_Sending", reason: str, failure: Failure) -> Verdict:
+    async def _keep(self, connection: RelayConnection) -> None:
+        """Keep a connection for the next message, unless the receiver closes after each."""
+        if self._closes is None:
+            self._closes = await connection.closes(CLOSING_SECONDS)
+        if self._closes:
+            await connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _unknown(self, entry: int, sending: "_Sending", reason: str, failure: Failure) -> Verdict:
         """Return the verdict on a message of which nobody can tell whether it was taken."""
+        if failure is Failure.AMBIGUOUS:
+            self._unknown_outcomes[entry] = None
+            if len(self._unknown_outcomes) > MOST_AWAITED:
+                self._unknown_outcomes.popitem(last=False)
         if failure is Failure.AMBIGUOUS and self.settings.acknowledgement.on_unknown == "hold":
             return sending.verdict(VerdictKind.HELD, OUTCOME_UNKNOWN, Failure.PERMANENT, reason)
         return sending.verdict(VerdictKind.RETRY, reason, failure)
+
+
+def _contexts(tls: RelayTls, renewed: Callable[[str], None]) -> Callable[[], ssl.SSLContext]:
+    """Return what gives the TLS of a new connection; StartError names a file that cannot be used."""
+    own = None
+    if tls.certificate is not None and tls.key is not None:
+        own = KeyPair(Path(tls.certificate), Path(tls.key), ("tls.certificate", "tls.key"))
+    return contexts(tls.ca_file, own, renewed)
 
 
 class _Sending:

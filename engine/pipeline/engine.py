@@ -277,7 +277,8 @@ class Engine:
     def _client(self, settings: AnyDestination, configuration: Configuration) -> DeliveryDestination:
         if isinstance(settings, Relay):
             may_send = fence(self.journal, settings.acknowledgement.wait_seconds)
-            return RelayDestination(settings, ticks=time.monotonic, fence=may_send, observe=self._keep(settings))
+            observe, renewed = self._keep(settings), partial(_observe_certificate, settings)
+            return RelayDestination(settings, ticks=time.monotonic, fence=may_send, observe=observe, renewed=renewed)
         return destination_of(settings, configuration, fence(self.journal, settings.timeout_seconds))
 
     def _keep(self, relay: Relay) -> Callable[[ApplicationAck], None]:
@@ -340,10 +341,10 @@ def destination_of(settings: Settings, configuration: Configuration, fence: Fenc
     )
 
 
-def _observe_certificate(settings: Settings, kind: str) -> None:
+def _observe_certificate(settings: AnyDestination, kind: str) -> None:
     """Log what became of the files of the engine's own certificate for a destination."""
     log = _log.info if kind == RENEWED else _log.error
-    log(kind.replace("-", " "), destination=settings.name, file=settings.client_certificate)
+    log(kind.replace("-", " "), destination=settings.name, file=settings.own_certificate)
 
 
 def _throttle(settings: AnyDestination) -> DeliveryThrottle:

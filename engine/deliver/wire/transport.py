@@ -145,7 +145,7 @@ class Transport:
             async with asyncio.timeout(self._connect_seconds):
                 return await self._open(address, address.host, address.port, tls)
         except (OSError, ssl.SSLError, ValueError, ProxyError) as error:
-            if isinstance(error, ssl.SSLError) and _refuses_certificate(error):
+            if isinstance(error, ssl.SSLError) and refuses_certificate(error):
                 raise NotConnectedError from CertificateRefusedError()
             raise NotConnectedError from error
 
@@ -205,7 +205,7 @@ async def _before(deadline: float, failure: type[ProxyError]) -> AsyncIterator[N
         raise failure from error
 
 
-def _refuses_certificate(error: BaseException | None) -> bool:
+def refuses_certificate(error: BaseException | None) -> bool:
     """Say whether an error is a server's alert about the client's certificate."""
     reason = str(getattr(error, "reason", "") or "")
     return reason.endswith(_CERTIFICATE_ALERTS)
@@ -280,7 +280,7 @@ class _Connection(asyncio.Protocol):
             return
         if exc is None and self._until_eof:
             self.on_message_complete()
-        elif exc is not None and not self.since and not self._taken and _refuses_certificate(exc):
+        elif exc is not None and not self.since and not self._taken and refuses_certificate(exc):
             # TLS 1.3 tells a client after its own end of the handshake: before any answer, nobody read the request.
             self._fail(CertificateRefusedError())
         else:

@@ -63,7 +63,7 @@ async def keep_application_ack(journal: Journal, destination: str, ack: Applicat
     telemetry.series(telemetry.APPLICATION_ACKS, destination, code).inc()
     if code not in POSITIVE:
         _log.warning("refused by the application", entry=ack.entry, destination=destination, code=code)
-    request = HttpRequest(ack.number, APPLICATION, "", (), b"", at)
-    outcome = RequestOutcome(ack.number, STATUSES.get(code, 0), (code,), "", 0.0, ack.block, request)
+    request = HttpRequest(0, APPLICATION, "", (), b"", at)
+    outcome = RequestOutcome(0, STATUSES.get(code, 0), (code,), "", 0.0, ack.block, request)
     with contextlib.suppress(JournalError):  # a journal that has failed says so itself
         await journal.act(lambda context: context.settling.add_answer(ack.entry, destination, outcome, at))

@@ -18,7 +18,7 @@ from engine.deliver.destination import FhirDestination
 from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.relay import RelayDestination
 from engine.deliver.wire.abilities import Abilities
-from engine.errors import AdtEngineError, DeliveryError, DestinationError
+from engine.errors import AdtEngineError, DeliveryError, DestinationError, StartError
 from engine.journal.state.memory import proofs_in
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.machine import ends
@@ -87,7 +87,11 @@ def _own_certificate(settings: AnyDestination) -> Iterator[Check]:
 
 async def _relay(settings: Relay) -> Check:
     """Open a connection to the receiver of a relay; nothing is sent there."""
-    name, relay = f"destination {settings.name}", RelayDestination(settings, ticks=time.monotonic)
+    name = f"destination {settings.name}"
+    try:
+        relay = RelayDestination(settings, ticks=time.monotonic)
+    except StartError as error:
+        return Check(name, CheckStatus.FIX, str(error), "correct tls")
     try:
         await relay.check()
     except DeliveryError as error:
