@@ -65,7 +65,7 @@ class PrefetchBuffer:
     async def ask_for_probes(self, wanted: int, *, run: bool) -> None:
         """Claim what was tried least: were it the oldest, an entry that always fails would be every probe."""
         missing, now = wanted - len(self.ready), self._clock()
-        self.ready.extend(await self._journal.claim(self._destination, missing, now, least_tried=True, run=run))
+        self._add(await self._journal.claim(self._destination, missing, now, least_tried=True, run=run))
 
     async def give_back(self) -> None:
         """Release all of it: readers of the journal see it waiting, and may discard it."""
@@ -75,8 +75,15 @@ class PrefetchBuffer:
             await self._journal.give_back(self._destination, seqs)
             self.awaited = 0
 
-    def _take(self, claims: tuple[Claimed, ...], awaited: int) -> None:
+    def _add(self, claims: tuple[Claimed, ...]) -> None:
+        """Put claims where they belong: what is replayed goes before what came after it and is not yet begun."""
+        older = bool(self.ready and claims and claims[0].seq < self.ready[-1].seq)
         self.ready.extend(claims)
+        if older:
+            self.ready = deque(sorted(self.ready, key=lambda claim: claim.seq))
+
+    def _take(self, claims: tuple[Claimed, ...], awaited: int) -> None:
+        self._add(claims)
         self.awaited = awaited
         self._supplied()
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.ops.sender.line import BlockAnswer, send_messages
+from tests.flow.feed import FeedMessage
 from tests.flow.rig import POLL_SECONDS, Rig, channel_file, write
+from tests.flow.sender import Sender
 from tests.relay.receiver import Receiver
 
 DELIVERIES: Final = """
@@ -82,6 +84,11 @@ class RelayRig(Rig):
         refused = [one for one in answers if one.code != "AA"]
         assert not refused, refused[:3]
 
+    def sender_of(self, raws: Iterable[bytes], connections: int = 1) -> Sender:
+        """Return a sender that sends what was not answered again, also to a later life of the engine."""
+        feed = [FeedMessage(raw.split(b"|")[9].decode(), at, raw, "") for at, raw in enumerate(raws)]
+        return self.sender(feed, connections)
+
     async def done(self, act: str, **given: Any) -> Any:
         """Do an act and return what it answers; AssertionError where it is refused."""
         answer = await self.ask(act, **given)
@@ -102,7 +109,8 @@ class RelayRig(Rig):
                     assert self.engine.alive, self.engine.log()
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
-            raise AssertionError(f"it never came so far: {self.deliveries()[-20:]}\n{self.engine.log()}") from None
+            left = [one for one in self.deliveries() if one.state != "delivered"]
+            raise AssertionError(f"it never came so far: {left[:20]}\n{self.engine.log()}") from None
         return found
 
     def deliveries(self, name: str = "") -> list[Delivery]:

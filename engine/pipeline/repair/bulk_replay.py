@@ -156,7 +156,10 @@ class BulkReplays:
 
     async def _take_up(self, run: Run) -> None:
         journal = self._operations.journal
-        most = max(1, round(run.rate * TURN_SECONDS))
+        dispatch = self._operations.dispatches.get(run.destination)
+        # Patient by patient would be another order than that of the feed, in which new messages queue behind all of it.
+        in_order = dispatch is not None and dispatch.in_feed_order
+        most = bulk_replay.MOST_TOGETHER if in_order else max(1, round(run.rate * TURN_SECONDS))
         while batch := await journal.read(partial(bulk_replay.upcoming, run=run.number, most=most)):
             items = [await self._item(run, one) for one in batch]
             fault.point("F19")
