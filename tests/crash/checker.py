@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote
 
+from tests.crash.relays import Relayed, judged
 from tests.flow.fold import Record, facts_of, fold, head, links_of, numbers_of
 from tests.flow.proxy import PATIENT, Call
 from tests.flow.rig import UNFINISHED, Row, Tried
@@ -37,7 +38,7 @@ class History:
     """All logs of one run.
 
     `faults` counts kills or failures that really happened; `held` are reasons that may hold. `visits` are those that
-    the service kept; where there are none, they are not judged.
+    the service kept; where there are none, they are not judged. `relays` are what receivers got of relays.
     """
 
     sent: Sequence[Sending]
@@ -49,6 +50,7 @@ class History:
     least_answers: int = 1
     held: frozenset[str] = frozenset()
     visits: Sequence[Mapping[str, Any]] = ()
+    relays: Sequence[Relayed] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,12 @@ def settled(history: History) -> Iterator[str]:
             yield f"I9 entry {seq} is delivered and its last attempt ({tried.method}) has no outcome"
 
 
+def relayed_in_order(history: History) -> Iterator[str]:
+    """I10 to I13: each receiver of a relay got what is delivered there, in order, and repeats follow faults only."""
+    for relayed in history.relays:
+        yield from judged(relayed, history.faults)
+
+
 CHECKS: Final = (
     no_loss,
     terminal,
@@ -267,6 +275,7 @@ CHECKS: Final = (
     honest_refusal,
     read_before_writing_again,
     settled,
+    relayed_in_order,
 )
 
 

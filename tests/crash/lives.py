@@ -7,9 +7,11 @@ from random import Random
 from typing import Final
 
 from tests.crash.checker import History, Judgement, Verdict, judge
+from tests.crash.relays import RELAYED, Relayed, numbers_in
 from tests.flow.feed import FeedMessage
 from tests.flow.rig import Rig
 from tests.flow.sender import Sender
+from tests.relay.receiver import Receiver
 
 RECEIVING: Final = ("F01", "F02", "F03", "F05", "F06", "F07")
 DELIVERING: Final = ("F08", "F09", "F10", "F11", "F12", "F13", "F14", "F15", "F17")
@@ -19,11 +21,16 @@ DEATH_SECONDS: Final = 60.0
 
 
 class Lives:
-    """A rig whose engine dies many deaths under one feed; `deaths` says of what."""
+    """A rig whose engine dies many deaths under one feed; `deaths` says of what.
+
+    `relays` are the receivers of its relays in feed order, `by_patient` of those in the order of each patient.
+    """
 
     def __init__(self, rig: Rig, feed: list[FeedMessage], connections: int) -> None:
         self.rig = rig
         self.deaths: list[str] = []
+        self.relays: dict[str, Receiver] = {}
+        self.by_patient: dict[str, Receiver] = {}
         self.sender: Sender = rig.sender(feed, connections)
         self._sending = asyncio.create_task(self.sender.run())
 
@@ -83,15 +90,23 @@ class Lives:
         return judge(
             History(
                 self.sender.log,
-                rig.rows(),
-                rig.attempts(),
+                rig.rows("interchange"),
+                [one for one in rig.attempts() if one.method not in RELAYED],
                 rig.proxy.calls,
                 (patients := await rig.patients()),
                 visits=await rig.visits(patients),
                 faults=len(self.deaths),
                 least_answers=len(self.deaths),
+                relays=[self._relayed(name) for name in (*self.relays, *self.by_patient)],
             )
         )
+
+    def _relayed(self, name: str) -> Relayed:
+        delivered = [row.raw for row in self.rig.rows(name) if row.state == "delivered"]
+        if name in self.relays:
+            there = self.relays[name]
+            return Relayed(there.received, delivered, senders=there.most_unanswered)
+        return Relayed(self.by_patient[name].received, delivered, patients=numbers_in(delivered))
 
     async def end(self) -> None:
         """Stop sending, whatever became of it."""

@@ -149,9 +149,11 @@ class Rig:
             left = Counter((row.state, row.reason) for row in self.rows())
             raise AssertionError(f"the journal never came so far: {left}\n{self.engine.log()}") from None
 
-    def rows(self) -> list[Row]:
-        """Return the journal's entries in order."""
-        return [Row(*row) for row in self._query(ROWS)]
+    def rows(self, destination: str = "") -> list[Row]:
+        """Return the journal's entries in order, each once for every destination, or as it ended at one."""
+        named = f"ON delivery.seq = entry.seq AND delivery.destination = '{destination}'"
+        sql = ROWS.replace("LEFT JOIN delivery USING (seq)", f"LEFT JOIN delivery {named}") if destination else ROWS
+        return [Row(*row) for row in self._query(sql)]
 
     def attempts(self) -> list[Tried]:
         """Return the journaled attempts in order."""
