@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 
 # The fewest requests, and the writes, that a message takes, once the server and what messages name are known. After a
 # pause, as a busy machine makes them, a patient is read first.
-COSTS = {"known": (1, 1), "new": (3, 1), "visit": (3, 2), "large": (1, 1), "slow": (1, 1)}
+COSTS = {"known": (1, 1), "new": (3, 1), "visit": (3, 2), "large": (1, 1), "slow": (1, 1), "relay": (1, 1)}
 MANY = "3 connections"
 
 

@@ -205,6 +205,11 @@ class RelayDestination:
         self._closes: bool | None = None
         self._unknown_outcomes: OrderedDict[int, None] = OrderedDict()
 
+    @property
+    def holds_unknown(self) -> bool:
+        """Whether a message of which nobody can tell whether it was taken is held for a person."""
+        return self.settings.acknowledgement.on_unknown == "hold"
+
     def missing(self) -> tuple[str, ...]:
         """Return codes for what cannot be relied on: nothing is known of a receiver."""
         return ()
@@ -233,8 +238,7 @@ class RelayDestination:
         `body` is kept of it where it is not what came in. `ambiguous`: an earlier attempt was begun, and how it ended
         is not known; of a receiver with `on_unknown: hold` its intent is in the journal, as that of each attempt is.
         """
-        policy = self.settings.acknowledgement
-        if (ambiguous and policy.on_unknown == "hold") or _END in content:
+        if (ambiguous and self.holds_unknown) or _END in content:
             return Verdict(VerdictKind.HELD, END_WITHIN if _END in content else OUTCOME_UNKNOWN, unasked=True)
         sending = _Sending(HttpRequest(attempts_made + 1, METHOD, self.settings.address, (), body, at), self._ticks)
         if entry in self._unknown_outcomes:
@@ -243,7 +247,7 @@ class RelayDestination:
             connection = await self._connection()
         except DeliveryError as error:
             return sending.verdict(VerdictKind.RETRY, str(error), class_of(error))
-        if policy.on_unknown == "hold":
+        if self.holds_unknown:
             await journal_intent(sending.request)
             sending.journaled = True
         if self._fence is not None:
@@ -256,7 +260,7 @@ class RelayDestination:
                 return sending.verdict(VerdictKind.RETRY, str(error), class_of(error))
         fault.point("F52")
         try:
-            ack, block = await connection.ask(content, control_id, entry, policy.wait_seconds)
+            ack, block = await connection.ask(content, control_id, entry, self.settings.acknowledgement.wait_seconds)
         except (OSError, ValueError, CertificateRefusedError) as error:
             await connection.close()
             self._closes = None
@@ -268,7 +272,7 @@ class RelayDestination:
         fault.point("F54")
         await self._keep(connection)
         sending.answered(ack, block)
-        meaning = ON_ERROR[policy.on_error] if ack.code in ERRORS else MEANINGS.get(ack.code)
+        meaning = ON_ERROR[self.settings.acknowledgement.on_error] if ack.code in ERRORS else MEANINGS.get(ack.code)
         if meaning is None:
             return self._unknown(entry, sending, UNREADABLE, Failure.AMBIGUOUS)
         self._unknown_outcomes.pop(entry, None)
@@ -318,7 +322,7 @@ class RelayDestination:
             self._unknown_outcomes[entry] = None
             if len(self._unknown_outcomes) > MOST_AWAITED:
                 self._unknown_outcomes.popitem(last=False)
-        if failure is Failure.AMBIGUOUS and self.settings.acknowledgement.on_unknown == "hold":
+        if failure is Failure.AMBIGUOUS and self.holds_unknown:
             return sending.verdict(VerdictKind.HELD, OUTCOME_UNKNOWN, Failure.PERMANENT, reason)
         return sending.verdict(VerdictKind.RETRY, reason, failure)
 

@@ -234,8 +234,11 @@ class DeliveryWorker:
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         awaited = feed is not None and feed.channel.acknowledge.when == "delivered"
+        # A person would have to decide of each that is not settled when the engine is killed.
+        decided = isinstance(self.destination, RelayDestination) and self.destination.holds_unknown
+        may_wait = verdict.kind is VerdictKind.DELIVERED and not awaited and not decided
         try:
-            await self.journal.settle(result, may_wait=verdict.kind is VerdictKind.DELIVERED and not awaited)
+            await self.journal.settle(result, may_wait=may_wait)
         except JournalRefusedError as error:
             # One patient's lane waits for a person, with its intents open: the next try reads before it writes.
             _log.error("not settled", entry=claimed.seq, destination=self.name, code=error.code)

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from engine import telemetry
 from engine.config.channel import AnyDestination
@@ -27,7 +27,7 @@ from engine.errors import DeliveryError, DestinationError, JournalError, Journal
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import memory
-from engine.pipeline.delivery_worker import DeliveryWorker
+from engine.pipeline.delivery_worker import Carried, DeliveryWorker
 from engine.pipeline.feed import PipelineContext
 from engine.pipeline.outbound.destination_health import DestinationHealth, HealthState
 from engine.pipeline.outbound.follow_ups import LookUps, Notices
@@ -348,21 +348,25 @@ class Dispatch:
             self._wake.set()
 
     def _start(self) -> None:
+        while (claimed := self._startable()) is not None:
+            self._track(self._deliver(claimed))
+
+    def _startable(self) -> Claimed | None:
+        """Take what may start now; None where nothing may."""
         ready = self._prefetched.ready
-        while ready and self._may_start() and self.throttle.admit(self._delivering):
-            self._delivering += 1
-            task = asyncio.create_task(self._deliver(ready.popleft()))
-            self._under_way.add(task)
-            task.add_done_callback(self._ended)
+        if not (ready and self._may_start() and self.throttle.admit(self._delivering)):
+            return None
+        self._delivering += 1
+        return ready.popleft()
+
+    def _track(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
 
     def _may_start(self) -> bool:
         full = self.in_feed_order and len(self._under_way) >= MOST_UNSETTLED
         return not (self._stopping or self.halted or self._draining or full)
-
-    def _carried(self) -> None:
-        """Let the next one start: what is left of this one is to be written down."""
-        self._delivering -= 1
-        self._start()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
@@ -389,13 +393,20 @@ class Dispatch:
         wait = 0.0 if await self._time.mind() else (due - self._clock()).total_seconds()
         return min(max(wait, LEAST_SECONDS), IDLE_SECONDS)
 
-    async def _deliver(self, claimed: Claimed) -> None:
-        try:
-            carried = await self._worker.deliver(claimed)
-            # What was claimed behind it may only go where it goes: the lane is asked anew.
-            self._draining = self._draining or (self.in_feed_order and carried.verdict.kind not in PASSED)
-        finally:
-            self._carried()
+    async def _deliver(self, claimed: Claimed | None) -> None:
+        """Deliver one after the other while they may start; how each ended is written down meanwhile."""
+        while claimed is not None:
+            try:
+                carried = await self._worker.deliver(claimed)
+                # What was claimed behind it may only go where it goes: the lane is asked anew.
+                self._draining = self._draining or (self.in_feed_order and carried.verdict.kind not in PASSED)
+            finally:
+                self._delivering -= 1
+            self._track(self._settle(claimed, carried))
+            claimed = self._startable()
+            self._start()
+
+    async def _settle(self, claimed: Claimed, carried: Carried) -> None:
         if await self._worker.settle(claimed, carried):
             self._may_be_due = True
             self._wake.set()

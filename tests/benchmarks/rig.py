@@ -109,11 +109,18 @@ class Bench:
     async def open(self) -> None:
         """Start the sink and write channel and mapping."""
         sink = (str(HERE / "sink.py"), "--latency-ms", str(self.scenario.latency_ms))
+        sink = (*sink, "--receivers", str(self.scenario.relays))
         self._sink = await asyncio.create_subprocess_exec(sys.executable, *sink, stdout=asyncio.subprocess.PIPE)
         assert self._sink.stdout is not None
-        self._sink_url = f"http://{(await self._sink.stdout.readline()).split()[-1].decode()}"
+        *_, ports, place = (await self._sink.stdout.readline()).decode().split()
+        self._sink_url = f"http://{place}"
         channel = channel_file(self._sink_url) | {"acknowledgement_mode": "original"}
         channel["destinations"][0] |= {"auth": {"type": "none"}, "concurrency": self.scenario.concurrency}
+        receivers = ports.split(",") if self.scenario.relays else []
+        channel["destinations"] += [
+            {"name": f"relay{at}", "type": "mllp", "host": "127.0.0.1", "port": int(port)}
+            for at, port in enumerate(receivers, 1)
+        ]
         (self._folder / "channels").mkdir()
         (self._folder / "channels" / "bench.yaml").write_bytes(orjson.dumps(channel))
         (self._folder / "mappings").mkdir()
@@ -152,7 +159,7 @@ class Bench:
         database = self._database_seconds()
         before, began = self._usage(), time.monotonic()
         answered, memory = await self._send(count, connections)
-        usage, after = await self._delivered(settled + count)
+        usage, after = await self._delivered(settled + count * (1 + self.scenario.relays))
         return Run(
             messages=count,
             answered=answered,
@@ -224,7 +231,11 @@ class Bench:
                         return
                 await asyncio.sleep(0.1)
 
-        await _moving(asyncio.ensure_future(wait()), lambda: counts["requests"], "all messages to be delivered")
+        await _moving(
+            asyncio.ensure_future(wait()),
+            lambda: counts["requests"] + counts.get("blocks", 0),
+            "all messages to be delivered",
+        )
         return found[-1], counts
 
     async def _sunk(self) -> dict[str, Any]:

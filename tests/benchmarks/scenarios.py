@@ -24,7 +24,7 @@ class Scenario:
 
     `person`: whom the message of a number speaks of, given how many patients are known; what is of one person goes over
     one connection. `text`: the message of a number about a person. `latency_ms`: what the destination takes for each
-    request. `concurrency`: deliveries at once.
+    request. `concurrency`: deliveries at once. `relays`: receivers that get each message too, in the order of the feed.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Scenario:
     resources: tuple[str, ...] = ("Patient",)
     latency_ms: float = 0.0
     concurrency: int = 64
+    relays: int = 0
 
 
 def _template(name: str) -> str:
@@ -119,6 +120,12 @@ SCENARIOS: Final = {
             *(_known, adt),
             latency_ms=50.0,
             concurrency=16,
+        ),
+        Scenario(
+            "relay",
+            "updates of known patients, which also go to three receivers by MLLP in feed order",
+            *(_known, adt),
+            relays=3,
         ),
     )
 }

@@ -1,12 +1,13 @@
 """A fast FHIR sink in a process of its own, so that benchmarks measure the engine and not the server.
 
-    python tests/benchmarks/sink.py [--port N] [--latency-ms N]
+    python tests/benchmarks/sink.py [--port N] [--latency-ms N] [--receivers N]
 
-Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps resources in memory: POST answers 201, PUT 200 with
-ETag and the body, a read or a search by identifier what was written; any other search finds nothing. `Patient/$merge`
-lets the source be replaced by the target, or with `preview` changes nothing. Of writes only those with a version that
-never was (`If-Match: W/"0"`, as a trial of it sends) are refused. `GET /count` answers how many writes and requests
-came in, and when the last one did, by the system's monotonic clock.
+Prints `sink listens on <ports of receivers> 127.0.0.1:<port>` once it listens; a receiver answers each block with AA.
+It keeps resources in memory: POST answers 201, PUT 200 with ETag and the body, a read or a search by identifier what
+was written; any other search finds nothing. `Patient/$merge` lets the source be replaced by the target, or with
+`preview` changes nothing. Of writes only those with a version that never was (`If-Match: W/"0"`, as a trial of it
+sends) are refused. `GET /count` answers how many writes, requests and blocks came in, and when the last one did, by the
+system's monotonic clock.
 """
 
 import argparse
@@ -51,6 +52,7 @@ class Store:
         self.by_identifier: dict[str, str] = {}
         self.writes = 0
         self.requests = 0
+        self.blocks = 0
         self.last = 0.0
 
     def write(self, name: str, resource: dict[str, Any]) -> tuple[bytes, str]:
@@ -154,7 +156,7 @@ class Connection(asyncio.Protocol):
         fixed = {
             "metadata": STATEMENT,
             "token": {"access_token": "sink", "expires_in": 3600},
-            "count": {"writes": store.writes, "requests": store.requests, "last": store.last},
+            "count": {"writes": store.writes, "requests": store.requests, "blocks": store.blocks, "last": store.last},
         }.get(last)
         if fixed is not None:
             return _response(b"200 OK", orjson.dumps(fixed))
@@ -168,12 +170,35 @@ def _response(status: bytes, content: bytes, more: bytes = b"") -> bytes:
     return HEAD % (status, len(content), more) + content
 
 
-async def serve(port: int, latency: float) -> None:
+class Receiver(asyncio.Protocol):
+    """One connection by MLLP: each block is acknowledged."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rest = b""
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Acknowledge what is whole."""
+        *blocks, self._rest = (self._rest + data).split(b"\x1c\r")
+        for block in blocks:
+            self._store.blocks += 1
+            self._store.last = time.monotonic()
+            control_id = block.split(b"|", 10)[9]
+            self._transport.write(b"\x0bMSH|^~\\&|S||||||ACK|1|P|2.5\rMSA|AA|%s\r\x1c\r" % control_id)
+
+
+async def serve(port: int, latency: float, receivers: int) -> None:
     """Listen until the process ends."""
     store = Store()
     loop = asyncio.get_running_loop()
+    lines = [await loop.create_server(lambda: Receiver(store), "127.0.0.1", 0) for _ in range(receivers)]
+    ports = ",".join(str(line.sockets[0].getsockname()[1]) for line in lines)
     server = await loop.create_server(lambda: Connection(store, latency), "127.0.0.1", port)
-    print(f"sink listens on 127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)  # noqa: T201
+    print(f"sink listens on {ports} 127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)  # noqa: T201
     await server.serve_forever()
 
 
@@ -181,5 +206,6 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--latency-ms", type=float, default=0.0)
+    options.add_argument("--receivers", type=int, default=0)
     chosen = options.parse_args()
-    uvloop.run(serve(chosen.port, chosen.latency_ms / 1000))
+    uvloop.run(serve(chosen.port, chosen.latency_ms / 1000, chosen.receivers))

@@ -76,7 +76,7 @@ ORDER BY d.tries, d.seq""",
 # Of what a destination gets in the order of the feed, the first: its state, when it is due, and whether something
 # older of its patients is ahead that is in no such order.
 RUN: Final = """
-SELECT q.seq, d.state, d.due_at, EXISTS (SELECT 1 FROM json_each(d.lanes) AS mine WHERE EXISTS (
+SELECT q.seq, d.state, d.due_at, EXISTS (SELECT 1 FROM json_each(d.lanes) AS mine WHERE mine.value <> 0 AND EXISTS (
   SELECT 1 FROM queue AS o WHERE o.destination = q.destination AND o.lane = mine.value AND o.seq < q.seq
   AND NOT EXISTS (SELECT 1 FROM queue AS f
     WHERE f.destination = q.destination AND f.lane = 0 AND f.seq = o.seq LIMIT 1 OFFSET 0)

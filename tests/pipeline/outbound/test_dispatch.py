@@ -30,7 +30,8 @@ async def test_a_breaker_whose_time_comes_during_a_look_is_looked_at_again_at_on
     throttle.breaker = replace(Breaker(), gate=BreakerState.OPEN, failures=6, until=UNTIL)
     pauses, time = SimpleNamespace(of=lambda _name: None), SimpleNamespace(mind=_nothing)
     shared: Any = SimpleNamespace(pauses=pauses, clock=lambda: NOW, time=time, feeds={})
-    dispatch = Dispatch("d", cast("FhirDestination", None), desk.journal, throttle, shared)
+    destination = SimpleNamespace(settings=SimpleNamespace(in_feed_order=False))
+    dispatch = Dispatch("d", cast("FhirDestination", destination), desk.journal, throttle, shared)
     dispatch._checked = dispatch._probing = True
     dispatch._may_be_due = False
     dispatch._prefetched.ready.extend([CLAIMED] * ready)
