@@ -68,7 +68,8 @@ MOST_AWAITED: Final = 1000
 CLOSING_SECONDS: Final = 0.25
 # What of an answer may stand among codes: anything longer may be text, and hold a patient.
 _CODE: Final = re.compile(r"[A-Za-z0-9._-]{1,20}")
-_END: Final = b"\x1c"
+# The byte that ends a block: a message that has it cannot be sent whole.
+END: Final = b"\x1c"
 
 
 class ApplicationAck(NamedTuple):
@@ -90,7 +91,8 @@ class _Awaited(NamedTuple):
 class RelayConnection:
     """One connection to the receiver, read all the time: one message at a time waits for its acknowledgement.
 
-    `observe` is called with each application acknowledgement of a message that was accepted before.
+    `observe` is called with each application acknowledgement of a message that was accepted before. `failure`: how the
+    connection ended, once it has.
     """
 
     def __init__(self, connection: MllpConnection, observe: Callable[[ApplicationAck], None]) -> None:
@@ -99,17 +101,13 @@ class RelayConnection:
         self._awaited: _Awaited | None = None
         self._accepted: OrderedDict[str, int] = OrderedDict()
         self._answered = False
+        self.failure: Exception = ConnectionResetError()
         self._reader = asyncio.ensure_future(self._read())
 
     @property
     def closed(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._reader.done() or self._connection.closed
-
-    async def closes(self, seconds: float) -> bool:
-        """Say whether the other end closes the connection within `seconds`."""
-        await asyncio.wait({self._reader}, timeout=seconds)
-        return self.closed
 
     async def ask(self, content: bytes, control_id: str, entry: int, seconds: float) -> tuple[Ack, bytes]:
         """Send a message and return its acknowledgement, and the block in which it came.
@@ -127,6 +125,11 @@ class RelayConnection:
             self._awaited = None
             awaited.answer.cancel()
 
+    async def ended(self, seconds: float) -> Exception | None:
+        """Return how the connection ended within a time; None where it did not."""
+        await asyncio.wait((self._reader,), timeout=seconds)
+        return self.failure if self._reader.done() else None
+
     async def close(self) -> None:
         """Close the connection."""
         self._reader.cancel()
@@ -134,20 +137,20 @@ class RelayConnection:
         await self._connection.close()
 
     async def _read(self) -> None:
-        failure: Exception = ConnectionResetError()
         try:
             while True:
                 self._take(await self._connection.receive())
         except (NoBlockError, ValueError):
-            failure = ValueError(UNREADABLE)
+            self.failure = ValueError(UNREADABLE)
         except OSError as error:
             # TLS 1.3 tells a client after its own end of the handshake: before any answer, nobody read the message.
-            failure = CertificateRefusedError() if refuses_certificate(error) and not self._answered else error
+            unread = refuses_certificate(error) and not self._answered
+            self.failure = CertificateRefusedError() if unread else error
         except asyncio.IncompleteReadError:
             pass
         finally:
             if self._awaited is not None and not self._awaited.answer.done():
-                self._awaited.answer.set_exception(failure)
+                self._awaited.answer.set_exception(self.failure)
 
     def _take(self, block: bytes) -> None:
         """Give a block to whom it answers; one that answers nobody here is passed over.
@@ -217,9 +220,16 @@ class RelayDestination:
     def retry_now(self) -> None:
         """Nothing waits here for a next try."""
 
-    async def check(self) -> None:
-        """Open a connection; DeliveryError where that is not possible."""
-        self._idle.append(await self._connection())
+    async def check(self, patience: float = 0.0) -> None:
+        """Open a connection; DeliveryError where that is not possible.
+
+        `patience`: seconds for the receiver to close it: of a certificate it says only then that it does not take it.
+        """
+        connection = await self._connection()
+        self._idle.append(connection)
+        if patience and (error := await connection.ended(patience)) is not None:
+            reason, failure = _after_sending(error)
+            raise error_of(failure, reason, 0, (reason,))
 
     async def deliver(
         self,
@@ -238,33 +248,28 @@ class RelayDestination:
         `body` is kept of it where it is not what came in. `ambiguous`: an earlier attempt was begun, and how it ended
         is not known; of a receiver with `on_unknown: hold` its intent is in the journal, as that of each attempt is.
         """
-        if (ambiguous and self.holds_unknown) or _END in content:
-            return Verdict(VerdictKind.HELD, END_WITHIN if _END in content else OUTCOME_UNKNOWN, unasked=True)
+        if (ambiguous and self.holds_unknown) or END in content:
+            return Verdict(VerdictKind.HELD, END_WITHIN if END in content else OUTCOME_UNKNOWN, unasked=True)
         sending = _Sending(HttpRequest(attempts_made + 1, METHOD, self.settings.address, (), body, at), self._ticks)
         if entry in self._unknown_outcomes:
             sending.notes = (SENT_AGAIN,)
         try:
             connection = await self._connection()
+            if self.holds_unknown:
+                await journal_intent(sending.request)
+                sending.journaled = True
+            if self._fence is not None:
+                await self._fence()
+            connection = await self._still_open(connection)
         except DeliveryError as error:
             return sending.verdict(VerdictKind.RETRY, str(error), class_of(error))
-        if self.holds_unknown:
-            await journal_intent(sending.request)
-            sending.journaled = True
-        if self._fence is not None:
-            await self._fence()
-        if connection.closed:  # meanwhile: nothing was sent over it
-            await connection.close()
-            try:
-                connection = await self._connection()
-            except DeliveryError as error:
-                return sending.verdict(VerdictKind.RETRY, str(error), class_of(error))
         fault.point("F52")
         try:
             ack, block = await connection.ask(content, control_id, entry, self.settings.acknowledgement.wait_seconds)
         except (OSError, ValueError, CertificateRefusedError) as error:
             await connection.close()
             self._closes = None
-            reason, failure = next((reason, failure) for kind, reason, failure in SENT if isinstance(error, kind))
+            reason, failure = _after_sending(error)
             return self._unknown(entry, sending, reason, failure)
         except BaseException:
             await connection.close()
@@ -307,10 +312,20 @@ class RelayDestination:
             raise error_of(failure, reason, 0, (reason,)) from error
         return RelayConnection(opened, self._observe)
 
+    async def _still_open(self, connection: RelayConnection) -> RelayConnection:
+        """Return a connection, or a new one where it has ended meanwhile: nothing was sent over it. As `_connection`."""
+        if not connection.closed:
+            return connection
+        await connection.close()
+        if isinstance(connection.failure, CertificateRefusedError):
+            reason, failure = _after_sending(connection.failure)
+            raise error_of(failure, reason, 0, (reason,))
+        return await self._connection()
+
     async def _keep(self, connection: RelayConnection) -> None:
         """Keep a connection for the next message, unless the receiver closes after each."""
         if self._closes is None:
-            self._closes = await connection.closes(CLOSING_SECONDS)
+            self._closes = await connection.ended(CLOSING_SECONDS) is not None
         if self._closes:
             await connection.close()
         else:
@@ -333,6 +348,11 @@ def _contexts(tls: RelayTls, renewed: Callable[[str], None]) -> Callable[[], ssl
     if tls.certificate is not None and tls.key is not None:
         own = KeyPair(Path(tls.certificate), Path(tls.key), ("tls.certificate", "tls.key"))
     return contexts(tls.ca_file, own, renewed)
+
+
+def _after_sending(error: Exception) -> tuple[str, Failure]:
+    """Return the reason and the failure of an error that came once a connection was open."""
+    return next((reason, failure) for kind, reason, failure in SENT if isinstance(error, kind))
 
 
 class _Sending:
