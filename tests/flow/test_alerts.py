@@ -65,11 +65,13 @@ class House:
         """Tell seconds that go on with the test's time."""
         return self.now.timestamp()
 
-    async def start(self) -> Engine:
-        """Start an engine whose destination does not answer."""
+    async def start(self, *destinations: dict[str, Any]) -> Engine:
+        """Start an engine whose destination does not answer, or that has these instead."""
         (self.folder / "channels").mkdir(exist_ok=True)
         channel = channel_file("http://127.0.0.1:9") | {"contact": "desk 7"}
         channel["destinations"][0]["auth"] = {"type": "none"}
+        if destinations:
+            channel["destinations"] = destinations
         (self.folder / "channels" / "a.yaml").write_bytes(orjson.dumps(channel))
         files = Files(self.folder / "channels", None, self.folder / "data", journal=self.journal)
         self.engine = await Engine.start(files, self.clock, self.steady)

@@ -91,7 +91,7 @@ def alert_view(engine: Engine, alert: Alert) -> AlertView:
         contact=feed.channel.contact if feed else "",
         meaning=line.meaning,
         can_wait=line.can_wait,
-        severity=severity_of(alert.kind),
+        severity=severity_of(alert.kind, alert.detail),
         next_step=line.next_step,
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.ops.views.reasons import reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
+from engine.pipeline.alerts.rules import IN_FEED_ORDER
 
 # Causes as people say them; of an HTTP status its number is said, and any other code as it is.
 CAUSES: Final[Mapping[str, str]] = {
@@ -33,7 +34,8 @@ CAUSES: Final[Mapping[str, str]] = {
     "signing-certificate-unusable": "our certificate cannot be used",
     "no-credentials": "there is no AWS access key",
     "secret-unreadable": "our secret cannot be read",
-    "answer-unreadable": "what answers is not HTTP or not JSON",
+    "answer-unreadable": "what answers cannot be read",
+    "receiver-error": "it answers that it failed (AE, CE)",
     PauseReason.BY_OPERATOR: "somebody paused it",
     PauseReason.HOLD_STORM: "the same failure held 50 patients",
     PauseReason.RESTORED: "the journal was restored from a backup",
@@ -60,11 +62,15 @@ class Severity(StrEnum):
 GRAVITY: Final = {severity: place for place, severity in enumerate(Severity)}
 
 
-def severity_of(kind: str) -> Severity:
-    """Return what an alert of a kind asks for, wherever it is shown or sent."""
+def severity_of(kind: str, detail: str = "") -> Severity:
+    """Return what an alert of a kind asks for, wherever it is shown or sent.
+
+    What is held is a person's to decide; where a whole feed waits behind it, as its detail says, that is urgent.
+    """
     if reason_of(kind).can_wait:
         return Severity.CAN_WAIT
-    return Severity.TO_DECIDE if kind == AlertKind.HELD_LANES else Severity.URGENT
+    decided = kind == AlertKind.HELD_LANES and IN_FEED_ORDER not in detail
+    return Severity.TO_DECIDE if decided else Severity.URGENT
 
 
 def cause_in_words(code: str) -> str:
@@ -99,6 +105,8 @@ def sentence_of(kind: str, subject: str, detail: str) -> str:
 def _held(subject: str, detail: str) -> str:
     count = _NUMBER.search(detail)
     many = int(count[0]) if count else 0
+    if IN_FEED_ORDER in detail:
+        return f"{subject} gets nothing more until somebody decides: {detail}."
     who = "One patient's messages are" if many == 1 else f"Messages of {many or 'some'} patients are"
     return f"{who} held at {subject} and wait for a person."
 

@@ -55,6 +55,9 @@ A_DAY: Final = timedelta(days=1)
 # Eight times what the write-ahead log is moved into the file at: somebody reads one moment for very long.
 LONG_LOG_BYTES: Final = 8 * LOG_BYTES
 
+# What the detail of held work ends with where all that a destination gets waits behind it.
+IN_FEED_ORDER: Final = "waiting behind it in the order of the feed"
+
 IsOpen = Callable[[AlertKind, str], bool]
 
 
@@ -97,7 +100,7 @@ class ChannelFacts:
 class DestinationFacts:
     """What is known of a destination now; `down_seconds` for how long it has not answered, `cause` how it failed.
 
-    `certificates`: the engine's own for this destination.
+    `certificates`: the engine's own for this destination. `in_feed_order`: what is held holds all that follows it.
     """
 
     pause: Pause | None
@@ -107,6 +110,7 @@ class DestinationFacts:
     down_seconds: float = 0.0
     cause: str = ""
     certificates: Certificates = ()
+    in_feed_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,8 @@ def _of_destination(
     down = long and backlog.depth > 0 and not facts.failing and pause is None
     waits = f"{facts.cause or 'no answer'} for {facts.down_seconds:.0f} seconds, {backlog.depth} waiting"
     yield AlertCondition(AlertKind.DESTINATION_DOWN, name, down, waits)
-    held = f"{backlog.held} held, {backlog.waiting} waiting behind something older"
+    behind = IN_FEED_ORDER if facts.in_feed_order else "waiting behind something older"
+    held = f"{backlog.held} held, {backlog.waiting} {behind}"
     yield AlertCondition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)
     deep = _past(backlog.depth, alerting.queue_depth, is_open(AlertKind.QUEUE_DEPTH, name))
     yield AlertCondition(AlertKind.QUEUE_DEPTH, name, deep, f"{backlog.depth} waiting")

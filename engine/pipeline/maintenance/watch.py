@@ -289,7 +289,8 @@ class Monitor:
         certificate = dispatch.settings.own_certificate
         looked = self._own_certificates.setdefault(name, _Certificates())
         ends = looked.look((certificate,), now, self._soon(now)) if certificate else ()
-        return DestinationFacts(pause, health.failing, backlog, share, down, health.cause, ends)
+        holds_all = dispatch.settings.in_feed_order and dispatch.settings.on_held == "hold-lane"
+        return DestinationFacts(pause, health.failing, backlog, share, down, health.cause, ends, holds_all)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> Certificates:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None

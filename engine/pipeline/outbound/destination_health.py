@@ -7,7 +7,7 @@ from enum import StrEnum
 from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.fhir.plan import Plan
-from engine.journal.entry import Claimed, Settlement, State
+from engine.journal.entry import FEED, Claimed, Settlement, State
 from engine.journal.state.tally import TallyKey, delivery_of
 from engine.pipeline.outbound.pauses import HoldStorm
 
@@ -74,7 +74,9 @@ class DestinationHealth:
         elif verdict.kind is VerdictKind.DELIVERED or verdict.failure is Failure.PERMANENT:
             self.failing = ""
         held = verdict.kind is VerdictKind.HELD
-        return held and self._storm.held(verdict.reason, claimed.lanes, claimed.seq, now)
+        # The order of the feed is a lane that all of it has: it says of no patient that they are the same.
+        lanes = tuple(lane for lane in claimed.lanes if lane != FEED)
+        return held and self._storm.held(verdict.reason, lanes, claimed.seq, now)
 
 
 def count_warnings(channel: str, plan: Plan | None) -> None:
