@@ -79,6 +79,10 @@ BY_RULE: Final = "by-rule"
 # The flag of a new entry of the same bytes as an earlier one, which took no effect.
 SENT_AGAIN: Final = "sent-again"
 
+# The methods of attempts at relays: a message that was sent, and an application acknowledgement that came later. The
+# first code of such an attempt is MSA-1.
+SENT, LATER = "MLLP", "ACK"
+
 # The lane of all that a destination gets in the order in which it came in; no patient has it.
 FEED: Final = 0
 

@@ -15,6 +15,7 @@ from engine.config.channel import Channel
 from engine.config.channels import read_channels
 from engine.config.laboratory import USED
 from engine.config.reference import setting_rows
+from engine.config.relay import Relay
 from engine.config.service import ServiceConfiguration
 from engine.config.source import look, parse
 from engine.errors import Problem
@@ -113,6 +114,7 @@ CHANNEL_ROWS: Final = (
     ("limits.unread_reply_bytes", 1, "found '1'", "at least 1024"),
     ("limits.in_flight", 0, "found '0'", "at least 1"),
     ("destinations[].name", "a b", "found 'a b'", "letters, digits"),
+    ("destinations[].type", "fhri", "found 'fhri'", "did you mean fhir?"),
     ("destinations[].profile", "azur", "found 'azur'", "did you mean azure?"),
     ("destinations[].fhir", "R5", "found 'R5'", "'R4'"),
     ("destinations[].base_url", "http://127.0.0.1:80800/fhir", "80800", "a whole URL"),
@@ -366,6 +368,47 @@ SERVICE_ROWS: Final = (
 )
 
 
+RELAY: Final = {"name": "radiology", "type": "mllp", "host": "127.0.0.1", "port": 2575}
+RELAY_ROWS: Final = (
+    ("destinations[].name", "", "found ''", "a name of 1 to"),
+    ("destinations[].type", "mlp", "found 'mlp'", "'mllp'"),
+    ("destinations[].host", "ris example", "found 'ris example'", "or a host's name"),
+    ("destinations[].port", 0, "found '0'", "at least 1"),
+    ("destinations[].tls.ca_file", "/no/such.pem", "No such file", NO_FILE),
+    ("destinations[].tls.certificate", "/no/such.pem", "No such file", NO_FILE),
+    ("destinations[].tls.key", "/no/such.key", "No such file", NO_FILE),
+    ("destinations[].tls.server_name", "a\nb", r"found 'a\nb'", "without control characters"),
+    ("destinations[].send", "changed", "found 'changed'", "'original' or 'edited'"),
+    ("destinations[].edit[].set", "MSH-5", "a plain value", "a block of keys"),
+    ("destinations[].edit[].remove", "ZPI", "found 'ZPI'", "list"),
+    ("destinations[].edit[].when", "a\nb", r"found 'a\nb'", "without control characters"),
+    ("destinations[].control_id", "new", "found 'new'", "'keep' or 'own'"),
+    ("destinations[].order", "fed", "found 'fed'", "'feed' or 'patient'"),
+    ("destinations[].connections", 0, "found '0'", "at least 1"),
+    ("destinations[].acknowledgement.wait_seconds", 0, "found '0'", "above 0"),
+    ("destinations[].acknowledgement.on_error", "skip", "found 'skip'", "'hold'"),
+    ("destinations[].acknowledgement.on_unknown", "skip", "found 'skip'", "'resend' or 'hold'"),
+    ("destinations[].relay", "some", "found 'some'", "'accepted' or 'all'"),
+    ("destinations[].connect_seconds", 0, "found '0'", "above 0"),
+    ("destinations[].retry.first_seconds", 0, "found '0'", "above 0"),
+    ("destinations[].retry.max_seconds", 0, "found '0'", "above 0"),
+    ("destinations[].retry.hold_after_tries", -1, "found '-1'", "at least 0"),
+    ("destinations[].retry.hold_after_seconds", -1, "found '-1'", "at least 0"),
+    ("destinations[].on_held", "skip", "found 'skip'", "'hold-lane' or 'continue'"),
+    ("destinations[].required", "perhaps", "found 'perhaps'", "true or false"),
+)
+
+
+def relay_for(key: str) -> dict[str, Any]:
+    """Return the channel file that a wrong value of a relay's key is written into."""
+    more: dict[str, Any] = {"order": "patient"} if key.endswith("connections") else {}
+    if ".edit[]" in key:
+        more = {"send": "edited", "edit": [{"set": {"NAME": "RIS"}}]}
+    if key.endswith(("tls.certificate", "tls.key")):
+        more = {"tls": {"certificate": "/no/such.pem", "key": "/no/such.key"}}
+    return CHANNEL | {"listen": {"http": {"path": "r"}}, "destinations": [RELAY | more]}
+
+
 def placed(base: dict[str, Any], key: str, value: Any) -> tuple[str, str, int]:
     """Return a file with one value set, the path of that value, and the line where it stands; one line a key."""
     written = json.loads(json.dumps(base))
@@ -443,6 +486,22 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_key_has_a_wrong_value(model: type[BaseModel], rows: tuple[tuple[str, Any, str, str], ...]) -> None:
     """A key that is added to a model needs a value that is refused here."""
     assert [key for key, *_ in rows] == [row.name for row in setting_rows(model)]
+
+
+def test_every_key_of_a_relay_has_a_wrong_value() -> None:
+    """A destination of another type has keys of its own."""
+    assert [key for key, *_ in RELAY_ROWS] == [row.name for row in setting_rows(Relay, "destinations[].")]
+
+
+@pytest.mark.parametrize(("key", "value", "found", "expected"), RELAY_ROWS, ids=[row[0] for row in RELAY_ROWS])
+def test_a_wrong_value_of_a_relay(tmp_path: Path, key: str, value: Any, found: str, expected: str) -> None:
+    """At its place, with what would do for a relay, and never for a FHIR server."""
+    text, path, line = placed(relay_for(key), key, value)
+    (tmp_path / "a.yaml").write_text(text)
+    (problem,) = [one for one in examine(Files(tmp_path, None, tmp_path)).problems if one.path.startswith(path)]
+    assert (problem.path, problem.line) == (path, line)
+    assert found in problem.found
+    assert expected in problem.expected
 
 
 @pytest.mark.parametrize(("key", "value", "found", "expected"), CHANNEL_ROWS, ids=[row[0] for row in CHANNEL_ROWS])

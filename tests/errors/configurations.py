@@ -34,6 +34,7 @@ from tests.config import (
     test_every_value,
     test_http_client,
     test_laboratories,
+    test_relay,
     test_reload,
     test_sites,
 )
@@ -69,6 +70,7 @@ CLIENTS: Final = (
     "client_certificate: gone.pem\nclient_key: gone.key",
 )
 CHANNELS: Final = {
+    "a relay in the clear": GOOD + "  - {name: ris, type: mllp, host: ris.example, port: 2576}\n",
     "one name for two destinations and filters": GOOD
     + "  - {name: interchange, base_url: 'http://127.0.0.1/b'}\n"
     + "filters:\n  - {rule: a, when: PID-5, do: filter, send_to: [interchange, interchange]}\n"
@@ -256,6 +258,9 @@ def _told_of_channels(folder: Path) -> Iterator[Told]:
         yield from _channel(f"channel {key}", folder, {"a.yaml": text})
     for number, row in enumerate(rows_of(test_channels.test_each_mistake_is_named_with_its_place)):
         yield from _channel(f"a channel {number}", folder, {"a.yaml": row[0]})
+    apart = test_relay.test_what_does_not_go_together_is_named_with_its_place
+    for number, row in enumerate(rows_of(apart)):
+        yield from _channel(f"a relay {number}", folder, {"a.yaml": row[0]})
     for number, row in enumerate(rows_of(test_criteria.test_templates_that_are_refused)):
         text = f"{GOOD}    if_none_exist: {json.dumps(row[0])}\n"
         yield from _channel(f"criteria {number}", folder, {"a.yaml": text})

@@ -39,6 +39,15 @@ FEED_AFTER: Final = NEXT_FEED.replace(">=", ">")
 VISIT: Final = f"SELECT seq FROM entry INDEXED BY entry_visit WHERE visit = ? AND visit <> '' AND {BELOW}"  # noqa: S608 - constants
 # Not in the order of an index; only asked where there are few.
 CONTROL: Final = f"SELECT seq FROM entry INDEXED BY entry_control WHERE control_id = ? AND {BELOW}"  # noqa: S608 - constants
+# The entry of a number, if a relay has sent it: under a number of the engine's own it may have been.
+SENT_AS: Final = f"""
+SELECT seq FROM entry WHERE seq = ?
+AND EXISTS (SELECT 1 FROM attempt AS a WHERE a.seq = entry.seq AND a.method = 'MLLP') AND {BELOW}
+"""  # noqa: S608 - constants
+# The same of an entry `e`, or its own control id.
+HAS_CONTROL: Final = """
+(e.control_id = ? OR (e.seq = ? AND EXISTS (SELECT 1 FROM attempt AS a WHERE a.seq = e.seq AND a.method = 'MLLP')))
+"""
 # How many entries share a control id, up to a bound.
 CONTROLS: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM entry INDEXED BY entry_control WHERE control_id = ? LIMIT ?) AS same
@@ -188,7 +197,13 @@ def _patient(connection: Connection, patient: str) -> StreamFilter:
 def _control(connection: Connection, control_id: str) -> StreamFilter:
     count = connection.execute(CONTROLS, (control_id, MOST_SORTED)).fetchone()[0]
     streams = (Stream(CONTROL, (control_id,)),) if count < MOST_SORTED else None
-    return StreamFilter(streams, SqlCondition("e.control_id = ?", (control_id,)))
+    from engine.config.relay import entry_of_own  # noqa: PLC0415 - rare, and slow to import
+
+    own = entry_of_own(control_id)
+    if own is None:
+        return StreamFilter(streams, SqlCondition("e.control_id = ?", (control_id,)))
+    both = None if streams is None else (*streams, Stream(SENT_AS, (own,)))
+    return StreamFilter(both, SqlCondition(HAS_CONTROL, (control_id, own)))
 
 
 def _outcome(connection: Connection, code: str) -> StreamFilter:

@@ -30,10 +30,10 @@ CHUNK: Final = 64
 MOST_CHUNK: Final = 4096
 QUICK_SECONDS: Final = 0.04
 
-# The reason of its state: intake's, or that of the first destination that has one.
+# Its reason: intake's, or that of the first destination that has one; of one that waits for a person before others.
 REASON_NOW: Final = """
 COALESCE(NULLIF(e.reason, ''), (SELECT d.reason FROM delivery AS d WHERE d.seq = e.seq AND d.reason <> ''
-  ORDER BY d.destination LIMIT 1), '')
+  ORDER BY CASE d.state WHEN 'held' THEN 0 WHEN 'rejected' THEN 1 ELSE 2 END, d.destination LIMIT 1), '')
 """
 # What a row is read from, of an entry `e`.
 COLUMNS: Final = f"""
