@@ -313,7 +313,7 @@ class RelayDestination:
         return RelayConnection(opened, self._observe)
 
     async def _still_open(self, connection: RelayConnection) -> RelayConnection:
-        """Return a connection, or a new one where it has ended meanwhile: nothing was sent over it. As `_connection`."""
+        """Return a connection, or a new one where it has ended meanwhile: nothing was sent over it."""
         if not connection.closed:
             return connection
         await connection.close()
