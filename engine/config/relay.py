@@ -26,6 +26,13 @@ def own_control_id(entry: int) -> str:
     return f"ADT{entry}"
 
 
+def entry_of_own(control_id: str) -> int | None:
+    """Return the entry whose own MSH-10 this is; None where it is none of ours."""
+    number = control_id[len(own_control_id(0)) - 1 :]
+    is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
+    return int(number) if is_number and control_id == own_control_id(int(number)) else None
+
+
 class RelayTls(Frozen):
     """TLS to the receiver, whose certificate is always verified; with a certificate of the engine's own, mutual TLS."""
 

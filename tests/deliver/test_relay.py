@@ -276,13 +276,20 @@ async def test_a_certificate_of_ours_that_is_refused(
             assert fate(await one.send("K1")) == ("RETRY", "client-certificate-refused", Failure.DESTINATION)
         finally:
             await one.relay.close()
+            listening.shutdown(socket.SHUT_RDWR)
             await serving
 
 
 def refuse(listening: socket.socket, context: ssl.SSLContext) -> None:
-    """Take one connection, say in TLS that its certificate is not trusted, and read to its end."""
-    taken, _peer = listening.accept()
-    taken.settimeout(30)
+    """Take connections until nobody listens, say in TLS that their certificates are not trusted, read to their ends."""
+    with contextlib.suppress(OSError):
+        while True:
+            taken, _peer = listening.accept()
+            taken.settimeout(30)
+            _refuse(taken, context)
+
+
+def _refuse(taken: socket.socket, context: ssl.SSLContext) -> None:
     # The alert is read before the connection ends: what was not read here would reset it.
     with contextlib.closing(taken), contextlib.suppress(OSError):
         inner = context.wrap_socket(taken.dup(), server_side=True, do_handshake_on_connect=False)

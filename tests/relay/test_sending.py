@@ -60,6 +60,7 @@ async def test_every_sample_leaves_as_it_came(hub: RelayRig) -> None:
     assert not refused & set(receiver.raws)
 
 
+@pytest.mark.smoke
 async def test_the_order_of_the_feed(hub: RelayRig) -> None:
     """Over many connections in, one goes out: in the order of the journal, one at a time."""
     receiver = await hub.receiver()
