@@ -3,9 +3,11 @@ again in its place."""
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from engine.journal.file.sealing import KEY_FILE_VARIABLE, new_key
 from tests.relay.rig import Delivery, RelayRig, adt, series
 
 KEEP = 30
@@ -207,3 +209,26 @@ async def test_a_receiver_that_is_away_and_comes_again(hub: RelayRig) -> None:
     await hub.taken(*raws[40:])
     await hub.settled(60)
     assert receiver.raws == raws
+
+
+async def test_a_sealed_journal(hub: RelayRig, tmp_path: Path) -> None:
+    """The bytes leave as they came, also after a restart, and late acknowledgements are kept as everything is."""
+    key = tmp_path / "journal.key"
+    key.write_text(new_key())
+    key.chmod(0o600)
+    receiver = await hub.receiver()
+    receiver.on("K1", ("CA", "AE:K1"))
+    await hub.begin(**{KEY_FILE_VARIABLE: str(key)})
+    raws = series(12)
+    await hub.taken(*raws[:4])
+    await receiver.until(4)
+    await hub.done("destinations.pause", destination="ris", reason="a restart")
+    await hub.taken(*raws[4:])
+    assert await hub.engine.stop() == 0
+    await hub.begin(**{KEY_FILE_VARIABLE: str(key)})
+    await hub.done("destinations.resume", destination="ris")
+    await hub.settled(12)
+    assert receiver.raws == raws
+    view = await hub.done("messages.show", entry=2)
+    assert "MSA|AE|K1" in str(view)
+    assert b"MSA|AE" not in b"".join(path.read_bytes() for path in (hub.folder / "data").glob("*.db*"))

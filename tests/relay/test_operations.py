@@ -82,10 +82,10 @@ async def test_a_bulk_replay(hub: RelayRig) -> None:
     """All goes out again in the order of the journal, at whatever rate; new messages leave once, in order."""
     receiver = await hub.receiver()
     await hub.begin()
-    await hub.taken(*series(FEED))
+    await hub.taken(*series(FEED, patients=10))
     await hub.settled(FEED)
-    run = await hub.done("replays.start", state="delivered", rate=50, force=True, destination="ris")
-    await hub.taken(*series(10, first=FEED))
+    run = await hub.done("replays.start", state="delivered", rate=20, force=True, destination="ris")
+    await hub.taken(*series(10, patients=10, first=FEED))
     await finished(hub, run["run"])
     await hub.settled(FEED + 10)
     came = receiver.ids()[FEED:]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.ops.sender.line import send_messages
+from tests.flow.rig import channel_file, write
 from tests.relay.receiver import firsts
 from tests.relay.rig import RelayRig, adt, merge, of_patient, other, series
 
@@ -170,3 +172,34 @@ async def test_a_repeat_is_not_sent_again(hub: RelayRig) -> None:
     await hub.settled(2)
     assert receiver.ids() == ["A1", "A2"]
     assert firsts(receiver.received) == receiver.raws
+
+
+async def test_a_sender_that_waits_for_what_only_relays_get(hub: RelayRig) -> None:
+    """`acknowledge: delivered`: a result that goes to relays alone is answered once these have it."""
+    all_ = await hub.receiver("all", relay="all")
+    await hub.receiver("adts")
+    gate = asyncio.Event()
+    all_.on("R1", (gate, "AA"))
+    hub.describe(unhandled_messages="relay", acknowledge={"when": "delivered", "within_seconds": 40})
+    await hub.begin()
+    sending = asyncio.create_task(hub.taken(other("R1", "1")))
+    await all_.until(1)
+    assert not sending.done()
+    gate.set()
+    await sending
+
+
+async def test_two_channels_with_one_relay(hub: RelayRig) -> None:
+    """What comes by either leaves in the order of the journal, over one connection."""
+    receiver = await hub.receiver()
+    hub.describe()
+    second = channel_file(hub.proxy.url) | {"channel": "second", "destinations": hub.destinations}
+    write(hub.folder / "channels" / "second.yaml", second)
+    await hub.begin()
+    await hub.engine.wait_for(lambda: sum(line["event"] == "listening" for line in hub.engine.lines) == 2, 30)
+    ports = [int(line["port"]) for line in hub.engine.lines if line["event"] == "listening"]
+    raws = series(60)
+    await asyncio.gather(*(send_messages("127.0.0.1", port, raws[at::2]) for at, port in enumerate(ports)))
+    await hub.settled(60)
+    assert receiver.raws == [row.raw for row in hub.rows()]
+    assert receiver.most_unanswered == 1
