@@ -17,20 +17,6 @@ EDITED: Final = "edited"
 FEED: Final = "feed"
 ALL: Final = "all"
 OWN: Final = "own"
-# Of the number of an entry.
-MOST_DIGITS: Final = 18
-
-
-def own_control_id(entry: int) -> str:
-    """Return MSH-10 of the engine's own (`control_id: own`) for an entry: the same each time that it is sent."""
-    return f"ADT{entry}"
-
-
-def entry_of_own(control_id: str) -> int | None:
-    """Return the entry whose own MSH-10 this is; None where it is none of ours."""
-    number = control_id[len(own_control_id(0)) - 1 :]
-    is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
-    return int(number) if is_number and control_id == own_control_id(int(number)) else None
 
 
 class RelayTls(Frozen):

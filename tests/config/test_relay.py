@@ -55,7 +55,7 @@ def written(text: str) -> Channel:
             "unhandled_messages", "no destination with relay: all", "write relay: all at a destination of type mllp",
         ),
         (channel(RIS | {"base_url": "http://a"}), "destinations.0.base_url", "unknown key", "valid here: "),
-        (channel(RIS | {"conections": 2}), "destinations.0.conections", "unknown key", "did you mean connections"),
+        (channel(RIS | {"connection": 2}), "destinations.0.connection", "unknown key", "did you mean connections"),
         (channel({"name": "a", "type": "mlpp", "port": 1}), "destinations.0.type", "found 'mlpp'", "did you mean mllp"),
         (channel({"name": "a", "type": "mllp", "port": 1}), "destinations.0.host", "missing", "add it"),
     ],

@@ -6,6 +6,7 @@ A filter that lets most through has no stream; what is asked together is walked 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from engine.config.text import entry_of_own
 from engine.database.connection import Connection, json_list
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import FAILED, FAILED_STATES, State, StateFilter
@@ -197,8 +198,6 @@ def _patient(connection: Connection, patient: str) -> StreamFilter:
 def _control(connection: Connection, control_id: str) -> StreamFilter:
     count = connection.execute(CONTROLS, (control_id, MOST_SORTED)).fetchone()[0]
     streams = (Stream(CONTROL, (control_id,)),) if count < MOST_SORTED else None
-    from engine.config.relay import entry_of_own  # noqa: PLC0415 - rare, and slow to import
-
     own = entry_of_own(control_id)
     if own is None:
         return StreamFilter(streams, SqlCondition("e.control_id = ?", (control_id,)))
