@@ -10,6 +10,7 @@ from engine.config.alerting import Alerting
 from engine.config.channel import Channel
 from engine.config.profile import NAMES, LackName, profile_of
 from engine.config.reference import settings_table
+from engine.config.relay import Relay
 from engine.config.service import ServiceConfiguration
 from engine.config.sites import Sites
 
@@ -17,6 +18,7 @@ ROOT: Final = Path(__file__).parent.parent
 # The document, the mark around its table, and the model of the file that the table is about.
 TABLES: Final[tuple[tuple[Path, str, type[BaseModel]], ...]] = (
     (ROOT / "channels/README.md", "settings", Channel),
+    (ROOT / "engine/ops/docs/relay.md", "relay settings", Relay),
     (ROOT / "engine/interchange/docs/fhir-settings.md", "service settings", ServiceConfiguration),
     (ROOT / "engine/ops/docs/alerts.md", "alert settings", Alerting),
     (ROOT / "engine/ops/docs/sites.md", "site settings", Sites),

@@ -227,7 +227,8 @@ class DeliveryWorker:
         verdict, plan, feed = carried.verdict, carried.plan, carried.feed
         now = self.shared.clock()
         retry_at = self.throttle.retry_at(verdict, claimed.tries + 1, now)
-        mapping = feed.mapping_at(self.name).hash if feed else ""
+        is_mapped = isinstance(self.destination, FhirDestination)
+        mapping = feed.mapping_at(self.name).hash if feed and is_mapped else ""
         keep_lane = self.destination.settings.on_held == "hold-lane"
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)

@@ -70,6 +70,8 @@ class Feed:
 
     def channel_at(self, destination: str) -> Channel:
         """Return the channel with the mapping of a destination, '' for its own; UsageError where it has no such one."""
+        if destination in {relay.name for relay in self.channel.relays}:
+            raise UsageError(f"{destination} is a relay: it gets messages as they are, and has no mapping")
         if destination and destination not in self.destinations:
             hint = nearest(destination, self.destinations)
             raise UsageError(f"the channel {self.channel.channel} has no destination {destination!r}; {hint}")

@@ -143,3 +143,24 @@ async def test_the_engines_own_certificate_for_a_relay_is_watched(tmp_path: Path
         assert "certificate-expiry" not in await house.look()
     finally:
         await house.stop()
+
+
+async def test_an_unknown_outcome_is_decided_by_a_person(tmp_path: Path) -> None:
+    """A release sends the same bytes again, a discard says that they arrived; the feed goes on either way."""
+    policy = {"on_unknown": "hold"}
+    async with (
+        Receiver({"CREG1": "drop", "CREG2": "drop"}) as receiver,
+        house_of(tmp_path, relay(receiver.port, acknowledgement=policy)) as house,
+    ):
+        await house.receive(*map(message, range(1, 4)))
+        await until(house, "held", lambda one: one["held"] == 1)
+        shown = await house.act("messages.show", entry=1)
+        assert [(one["reason"], one["notes"]) for one in shown["deliveries"]] == [
+            ("outcome-unknown", ["connection-lost"])
+        ]
+        await house.act("messages.release", entry=1)
+        await receiver.gets(3)
+        await until(house, "held", lambda one: one["held"] == 1)
+        await house.act("messages.discard", entry=2, reason="radiology has it")
+        assert await receiver.gets(4) == [message(1), message(1), message(2), message(3)]
+        await until(house, "done", lambda one: not one["waiting"] and not one["held"])

@@ -32,6 +32,6 @@ def setting_of(channel: Channel) -> Setting:
         placeholder_identifiers=channel.placeholder_identifiers,
         allow_merge=channel.allow_merge,
         refuse_unhandled=channel.unhandled_events == "refuse",
-        filter_messages=channel.unhandled_messages == "filter",
+        filter_messages=channel.unhandled_messages != "refuse",
         filters=channel.filters,
     )

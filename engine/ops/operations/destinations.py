@@ -7,6 +7,7 @@ from pydantic import Field
 
 from engine.clock import now
 from engine.config.in_force import keys_in_force
+from engine.config.relay import MLLP
 from engine.errors import UsageError
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state.pausing import Pause
@@ -49,6 +50,11 @@ class DestinationView(Answer, facts=True):
     concurrency: Count
     channels: tuple[str, ...]
     lacks: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """What it is: `FHIR R4`, or `relay`."""
+        return "relay" if self.type == MLLP else f"FHIR {self.fhir}"
 
 
 class KeyView(Answer, facts=True):

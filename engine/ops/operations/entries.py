@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import Field
 
+from engine.config.relay import MLLP
 from engine.deliver.patient.question import PatientQuestion
 from engine.errors import EditError, UsageError
 from engine.fhir.patient import carries, current_numbers, person, replaced_by
@@ -89,9 +90,10 @@ class ResourceDifference(Answer):
 
 
 class DestinationDryRun(Answer):
-    """How the entry would end at one destination."""
+    """How the entry would end at one destination; of a relay (`type` mllp) `calls` has what would leave."""
 
     destination: str
+    type: str = "fhir"
     overtaken: bool
     verdict: str
     reason: str
@@ -101,7 +103,7 @@ class DestinationDryRun(Answer):
 
 
 class DryRunView(Answer):
-    """What a replay would do at the server now; `differences` are those of an edit."""
+    """What a replay would do at its destinations now; `differences` are those of an edit."""
 
     entry: Count
     differences: Differences
@@ -287,6 +289,7 @@ def _dry_run_view(seq: int, found: EntryDryRun) -> DryRunView:
         DestinationDryRun.of(
             one,
             destination=name,
+            type=MLLP if name in found.relays else "fhir",
             overtaken=name in found.overtaken,
             verdict=one.verdict.kind,
             reason=one.verdict.reason,

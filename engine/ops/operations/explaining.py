@@ -14,15 +14,20 @@ from typing import Any
 from pydantic import Field
 
 from engine.config.channel import Channel
+from engine.config.relay import EDITED
 from engine.errors import AdtEngineError, UsageError
+from engine.journal.entry import BY_RULE
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import EntryView
 from engine.mapping.files.overlay import FIELD
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import EntryNumber, Word
 from engine.ops.operations.operation import Operation
-from engine.ops.views.entry import Explained
+from engine.ops.views.entry import Explained, RelayedTo
 from engine.pipeline.engine import Engine
+from engine.pipeline.feed import Feed
+from engine.pipeline.inbound.judgement import RELAYED
+from engine.pipeline.repair.entry_operations import judge_bytes
 
 
 def check_parts(element: str, field: str) -> None:
@@ -55,12 +60,36 @@ class ExplainMessage(Operation[Explained]):
                 f"entry {self.entry} came on the channel {view.row.channel}, which is no longer configured"
             )
         feed = engine.feeds[view.row.channel]
+        relays = _relays(view, feed)
+        alone = tuple(one for one in relays if one.destination == self.destination)
+        if alone:
+            return Explained(entry=self.entry, destination=self.destination, relays=alone)
         at = feed.channel_at(self.destination)
         made = await _worked(engine, "explain", at, parts)
         named = {"destination": self.destination, "mapping_name": at.mapping}
         return Explained.model_validate(
-            {"entry": self.entry, **named, "own_mappings": feed.channel.own_mappings, **made}
+            {"entry": self.entry, **named, "own_mappings": feed.channel.own_mappings, "relays": relays, **made}
         )
+
+
+def _relays(view: EntryView, feed: Feed) -> tuple[RelayedTo, ...]:
+    """Return which relays of a channel get an entry's message by what the channel says now, and why others do not."""
+    if not feed.channel.relays or view.worn_at is not None:
+        return ()
+    judged, entry = judge_bytes(view.raw, view, feed)
+    goes = entry.destinations if entry is not None else ()
+    why = next((flag.partition(" ")[2] for flag in judged.flags if flag.startswith(f"{RELAYED} ")), judged.reason)
+    rule = judged.filter.rule if judged.filter is not None else ""
+    return tuple(
+        RelayedTo(
+            destination=relay.name,
+            sent=relay.name in goes,
+            edited=relay.send == EDITED,
+            why=why or ("" if relay.name in goes else BY_RULE),
+            rule=rule,
+        )
+        for relay in feed.channel.relays
+    )
 
 
 async def prepare(engine: Engine, channel: str) -> None:

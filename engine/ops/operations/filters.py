@@ -41,7 +41,7 @@ class ListFilter(EntryFilter):
     """Filters that hold nothing of a patient. `outcome`: a note, a flag, or a code of an OperationOutcome."""
 
     source: Word = Field("", description="Only from this sender: MSH-3|MSH-4.")
-    control_id: Word = Field("", description="Only with this MSH-10.")
+    control_id: Word = Field("", description="Only with this MSH-10, as it came in or as a relay sent it on.")
     outcome: Word = Field("", description="Only with this note, flag or outcome code, such as possible-duplicate.")
 
     def filters(self, charsets: Mapping[str, str] | None = None) -> Filters:

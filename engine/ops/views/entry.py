@@ -116,12 +116,17 @@ class Timing(Answer, facts=True):
 
 
 class AttemptFacts(Answer, facts=True):
-    """One request to a destination."""
+    """One request to a destination.
+
+    Of a relay `method` is MLLP, or ACK for an application acknowledgement that came after the delivery had ended;
+    `ack` is its MSA-1, and `status` the HTTP status that says the same. `ack` is empty of HTTP, and without an answer.
+    """
 
     number: Count
     method: str
     at: Time
     status: Count | None
+    ack: str = ""
     codes: tuple[str, ...]
     failure: str
     milliseconds: float
@@ -262,6 +267,28 @@ class SentBy(Rule):
     send_to: tuple[str, ...]
 
 
+class RelayedTo(Answer):
+    """Whether a relay gets a message, and how: as it came in, or `edited`.
+
+    `why`: that it is not delivered elsewhere (`relay: all`), or why it is not sent; `rule`: a filter that said so.
+    """
+
+    destination: str
+    sent: bool
+    edited: bool
+    why: str
+    rule: str
+
+    @property
+    def words(self) -> str:
+        """The same as one statement."""
+        why = f"the filter {self.rule}" if self.rule else self.why
+        if not self.sent:
+            return f"not sent to the relay {self.destination}: {why}"
+        how = "edited" if self.edited else "as it came in"
+        return f"sent to the relay {self.destination} {how}" + (f", and to no FHIR server: {why}" if self.why else "")
+
+
 class ReadBeside(Answer):
     """A field that a function or a condition read besides its rule's own, and its value."""
 
@@ -340,8 +367,8 @@ class Explained(Answer):
     """Why an entry is mapped as it is; `error` where it cannot be mapped, `error` alone where it cannot be read.
 
     `mapping` is the hash of the mapping, to be compared with the one that a delivery recorded; `mapping_name` is its
-    name. `destination`: whose mapping it is, empty for the channel's. `own_mappings`: the channel's destinations that
-    have another than the channel, with its name.
+    name. `destination`: whose mapping it is, empty for the channel's; of a relay, which has none, only `relays` is
+    given. `own_mappings`: the channel's destinations that have another than the channel, with its name.
     """
 
     entry: Count
@@ -353,6 +380,7 @@ class Explained(Answer):
     action: str = ""
     rule: Rule | None = None
     sent_by: SentBy | None = None
+    relays: tuple[RelayedTo, ...] = ()
     mapping: str = ""
     elements: tuple[Element, ...] = ()
     error: str = ""

@@ -65,6 +65,8 @@ ACT: Final[Phrases] = {
     "given": "Given on",
     "judged-anew": "Evaluated again",
 }
+# How an attempt was made at a relay; of HTTP the method says it.
+METHOD: Final[Phrases] = {"ACK": "later application acknowledgement"}
 # How a record at a server has a number, how it is linked, and how a visit is there (FHIR's own words).
 NUMBER: Final[Phrases] = {
     "current": "current",
@@ -99,6 +101,7 @@ KINDS: Final[Mapping[str, Phrases]] = {
     "channel": CHANNEL,
     "run": RUN,
     "act": ACT,
+    "method": METHOD,
     "number": NUMBER,
     "link": LINK,
     "visit": VISIT,
@@ -109,6 +112,7 @@ NOTES: Final[Phrases] = {
     "lost": "the merge leaves out {place} of the merged record",
     "not-kept": "the server keeps no {place}",
     "not-written": "{place} was left as it is there",
+    "relayed": "only relays got it ({place})",
     "unmapped-code": "no mapping for the code in {place}",
     "bad-value": "{place} has a value that cannot be used",
     "value-left-out": "a value of {place} was left out",

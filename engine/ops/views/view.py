@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import orjson
 
 from engine.errors import JournalError
-from engine.journal.entry import RequestOutcome, State
+from engine.journal.entry import LATER, SENT, RequestOutcome, State
 from engine.journal.read.lineage import Replayed, lineage
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import AttemptView, DeliveryView, EntryView, Filters
@@ -36,6 +36,7 @@ from engine.ops.views.segments import guessed_charset, named, read, segments_of
 NEIGHBOURS: Final = 5
 INVOLVED: Final = b'"involved":'
 BUNDLE: Final = b'{"resourceType":"Bundle"'
+OF_RELAYS: Final = frozenset({SENT, LATER})
 UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 
@@ -127,9 +128,10 @@ def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]
     for delivery in view.deliveries:
         for attempt in delivery.attempts:
             intent, outcome = attempt.intent, attempt.outcome
-            ended = (outcome.status or outcome.failure) if outcome else "no answer"
+            ended = (_ack(attempt) or outcome.status or outcome.failure) if outcome else "no answer"
             spent = round(outcome.milliseconds, 1) if outcome else 0.0
-            yield intent.at, f"{intent.method} {ended}", delivery.destination, spent
+            took = None if intent.method == LATER else spent
+            yield intent.at, f"{intent.method} {ended}", delivery.destination, took
         if delivery.settled_at:
             again = delivery.state in UNDER_WAY
             yield delivery.settled_at, "to be tried again" if again else str(delivery.state), delivery.destination, None
@@ -152,12 +154,19 @@ def _attempt(view: AttemptView) -> Attempt:
     return Attempt.of(
         view.intent,
         status=outcome.status if view.outcome else None,
+        ack=_ack(view),
         codes=outcome.codes,
         failure=outcome.failure,
         milliseconds=round(outcome.milliseconds, 1),
         answer=outcome.body,
         requests=tuple(_requests(view.intent.body)),
     )
+
+
+def _ack(view: AttemptView) -> str:
+    """Return MSA-1 of what a relay's receiver answered; '' of HTTP, and where it answered nothing that has one."""
+    outcome = view.outcome
+    return outcome.codes[0] if outcome and outcome.status and view.intent.method in OF_RELAYS else ""
 
 
 def _requests(content: bytes) -> Iterator[str]:

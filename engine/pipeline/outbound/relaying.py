@@ -6,8 +6,9 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from engine import telemetry
-from engine.config.relay import OWN, Relay, own_control_id
-from engine.deliver.relay import METHOD, STATUSES, ApplicationAck
+from engine.config.relay import OWN, Relay
+from engine.config.text import own_control_id
+from engine.deliver.relay import END, END_WITHIN, METHOD, STATUSES, ApplicationAck
 from engine.deliver.verdict import Verdict, VerdictKind
 from engine.deliver.wire.dry_run import DryRun, PlannedCall
 from engine.errors import JournalError, MappingError
@@ -18,6 +19,7 @@ from engine.journal.journal import Journal
 from engine.mllp.acknowledgement import POSITIVE, printable
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
+from engine.pipeline.outbound.settling import held
 
 DAMAGED: Final = "body-damaged"
 WOULD_SEND: Final = "would-be-sent"
@@ -47,12 +49,14 @@ def message_of(raw: bytes, seq: int, event: str, feed: Feed, destination: str) -
     if edit is not None:
         own = own_control_id(seq) if relay is not None and relay.control_id == OWN else ""
         raw = edit.apply(read_message(raw, feed.channel, event), own)
-    header = read_header(raw)
+    header = read_header(raw, charset=feed.channel.charset)
     return OutgoingMessage(raw, printable(header.control_id).strip() if header else "")
 
 
 def relay_dry_run(relay: Relay, message: OutgoingMessage) -> DryRun:
     """Return what a relay would do now: nobody is asked, as a receiver says nothing before it gets the message."""
+    if END in message.raw:
+        return DryRun(held(END_WITHIN))
     call = PlannedCall(METHOD, relay.address, (), printable(message.raw).replace("\r", "\n"))
     return DryRun(Verdict(VerdictKind.DELIVERED, WOULD_SEND, unasked=True), (call,))
 

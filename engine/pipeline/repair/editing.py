@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import orjson
 
 from engine.config.relay import Relay
 from engine.deliver.verdict import Verdict
-from engine.deliver.wire.dry_run import DryRun
+from engine.deliver.wire.dry_run import DryRun, ElementDifference
 from engine.errors import EditError, ForbiddenMoveError, MappingError, MessageError
 from engine.fhir.plan import Plan
 from engine.hl7.edit import FieldChange, differences, edited, written
@@ -25,12 +26,16 @@ from engine.pipeline.outbound.relaying import message_of, relay_dry_run
 from engine.pipeline.outbound.settling import held
 from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
 
+# What a relay's edit changes: the message as it leaves, compared with how it came in.
+MESSAGE: Final = "message"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EntryDryRun:
     """What a replay would do: refused at the door (`reason`, `findings`), or a dry run by destination.
 
     `changes` are those of an edit. `overtaken`: destinations where something newer was applied, so that it needs force.
+    `relays`: those of the destinations that get the message itself.
     """
 
     changes: tuple[FieldChange, ...]
@@ -38,6 +43,7 @@ class EntryDryRun:
     findings: tuple[Finding, ...]
     by_destination: dict[str, DryRun]
     overtaken: frozenset[str]
+    relays: frozenset[str] = frozenset()
 
 
 async def dry_run(
@@ -82,7 +88,8 @@ async def dry_run(
         else await _at(operations, feed, name, judged.message, decided.get(name, ()))
         for name in names
     }
-    return EntryDryRun(changes, "", (), found, overtaken)
+    relays = frozenset(name for name in found if operations.dispatch(name).server is None)
+    return EntryDryRun(changes, "", (), found, overtaken, relays)
 
 
 async def _would_go(operations: EntryOperations, entry: NewEntry) -> tuple[str, ...]:
@@ -109,9 +116,12 @@ async def _at(
 
 def _at_relay(settings: Relay, feed: Feed, name: str, raw: bytes, seq: int, event: str) -> DryRun:
     try:
-        return relay_dry_run(settings, message_of(raw, seq, event, feed, name))
+        message = message_of(raw, seq, event, feed, name)
+        changes = changes_of(raw, message.raw, feed) if message.raw != raw else ()
     except (MappingError, MessageError) as error:
         return DryRun(held(error.reason if isinstance(error, MappingError) else "unreadable"))
+    different = tuple(ElementDifference(MESSAGE, one.path, one.before, one.after) for one in changes)
+    return replace(relay_dry_run(settings, message), differences=different)
 
 
 def _plan(mapping: CompiledMapping, message: Message) -> Plan | Verdict:

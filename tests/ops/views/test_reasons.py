@@ -17,6 +17,7 @@ from engine.mapping.language.functions import FUNCTIONS
 from engine.ops.views.handbook_search import FoundReasons, find_reasons
 from engine.ops.views.reasons import FAMILY, REASONS, SYMPTOMS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
+from engine.pipeline.inbound.judgement import RELAYED
 from engine.receive.block import EventKind
 
 ROOT: Final = Path(__file__).parents[3]
@@ -32,6 +33,8 @@ SAYING: Final = {
     **dict.fromkeys(("Finding", "Judgement", "fragment_of", "Verdict", "error_of"), 1),
     "check_person": 3,
 }
+# What begins a tuple of three whose second part is a code.
+OUTCOMES: Final = ("(ErrorCode.", "(VerdictKind.")
 LOG_LINES: Final = {("audit", "not"), ("token", "refused"), ("connection", "failed")}
 # Words with a hyphen that say nothing of an entry.
 NO_CODES: Final = {
@@ -70,7 +73,7 @@ def said_by(node: ast.AST) -> Iterator[str]:
         yield from texts(node.value)
     elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and ast.unparse(node.elts[1]).startswith("Failure."):
         yield from texts(node.elts[2])
-    elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and ast.unparse(node.elts[0]).startswith("ErrorCode."):
+    elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and ast.unparse(node).startswith(OUTCOMES):
         yield from texts(node.elts[1])
     elif isinstance(node, ast.AsyncFunctionDef) and "str" in ast.unparse(node.returns or node):
         for one in ast.walk(node):
@@ -108,7 +111,14 @@ def produced() -> set[str]:
     http = {f"http-{status}" for status in (301, 401, 403, 404, 422, 429, 500)}
     rules = {f"conformance-{rule}" for rule in ConformanceRule}
     kinds = {*AlertKind, *PauseReason, *EventKind}
-    return of_the_source() | set(of_the_mappings()) | http | rules | {str(kind) for kind in kinds} | {"conformance"}
+    return (
+        of_the_source()
+        | set(of_the_mappings())
+        | http
+        | rules
+        | {str(kind) for kind in kinds}
+        | {"conformance", RELAYED}
+    )
 
 
 def test_every_code_has_a_line() -> None:

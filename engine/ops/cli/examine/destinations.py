@@ -22,9 +22,13 @@ from engine.errors import AdtEngineError, DeliveryError, DestinationError, Start
 from engine.journal.state.memory import proofs_in
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.machine import ends
+from engine.ops.views.incident import cause_in_words
+from engine.ops.views.reasons import reason_of
 from engine.pipeline.configuration import Configuration
 from engine.pipeline.engine import destination_of
 
+# How long a relay's receiver has to close a connection whose certificate it does not take.
+PATIENCE_SECONDS: Final = 0.5
 GRAVEST: Final = (CheckStatus.FIX, CheckStatus.LOOK, CheckStatus.GOOD)
 
 # What mends a failure that is not the server's own.
@@ -93,10 +97,10 @@ async def _relay(settings: Relay) -> Check:
     except StartError as error:
         return Check(name, CheckStatus.FIX, str(error), "correct tls")
     try:
-        await relay.check()
+        await relay.check(PATIENCE_SECONDS)
     except DeliveryError as error:
-        do = "correct tls" if "tls" in str(error) else "start the receiver, or correct host and port"
-        return Check(name, CheckStatus.FIX, f"{settings.address}: {error}", do)
+        found = f"{settings.address}: {cause_in_words(str(error))}"
+        return Check(name, CheckStatus.FIX, found, reason_of(str(error)).next_step)
     finally:
         await relay.close()
     return Check(name, CheckStatus.GOOD, f"{settings.address}: takes connections; nothing was sent")

@@ -13,6 +13,7 @@ from engine.config.destination import Destination
 from engine.config.model import Step, field_at, words
 from engine.config.network import is_loopback
 from engine.config.profile import GENERIC, NAMES, Profile, guessed, profile_of
+from engine.config.relay import MLLP, Relay
 from engine.config.schema import editor_line
 from engine.config.source import look, parse
 from engine.mapping.authoring.draft_text import quoted
@@ -98,7 +99,11 @@ def _with_files(answers: Answers) -> bool:
 
 def _asks_for(question: str) -> Callable[[Answers], bool]:
     """Return whether the kind of credentials that was answered is asked for something."""
-    return lambda answers: question in AUTH_KEYS.get(str(answers["auth"]), {})
+    return lambda answers: question in AUTH_KEYS.get(str(answers.get("auth", "")), {})
+
+
+def _has_server(answers: Answers) -> bool:
+    return bool(_base(answers))
 
 
 def _scope(answers: Answers) -> str:
@@ -188,16 +193,23 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
                  ("mapping",), _is("adt")),
         Prompt("mode", "Mode (live, shadow)", "shadow does everything but the writes: for a look before going live.",
                  ("mode",), _is("live")),
+        Prompt("relay", "Systems to pass the messages on to (NAME=HOST:PORT)",
+                 "They get the messages themselves by MLLP, such as radiology=ris.hospital.example:2575; empty: none.",
+                 ("destinations",), _is([]), kind=list),
         Prompt("destination", "Name of the FHIR server", "It appears in states, metrics and pages.",
                  (*destination, "name"), _is("fhir")),
-        Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
-                 (*destination, "base_url"), _is(None)),
+        Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date; empty: nowhere, messages are only "
+                 "passed on.",
+                 (*destination, "base_url"), lambda answers: "" if answers.get("relay") else None),
         Prompt("profile", f"Which server it is ({', '.join(NAMES)})",
                  "Its profile sets defaults and refuses what it cannot do; generic: any server.",
-                 (*destination, "profile"), _guessed, choices=lambda _: {one: profile_of(one).title for one in NAMES}),
-        Prompt("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4")),
+                 (*destination, "profile"), _guessed, _has_server,
+                 choices=lambda _: {one: profile_of(one).title for one in NAMES}),
+        Prompt("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4"),
+                 _has_server),
         Prompt("auth", f"Credentials ({', '.join(KINDS)})", "How that server knows the engine.",
-                 (*auth, "type"), lambda answers: next(iter(_kinds(answers))), choices=_kinds),
+                 (*auth, "type"), lambda answers: next(iter(_kinds(answers))), _has_server,
+                 choices=_kinds),
         Prompt("token_url", "Token endpoint", "Where a token is got for these credentials.",
                  (*auth, "token_url"), _token_url, _asks_for("token_url")),
         Prompt("client_id", "The engine's name there", "As the server has registered it.",
@@ -247,7 +259,26 @@ def wrong(question: Prompt, answer: Answer) -> str:
         return "" if answer in TLS else f"found {str(answer)!r}; one of {', '.join(TLS)}"
     if question.name == "authority" and isinstance(answer, list) and (bad := [one for one in answer if "=" not in one]):
         return f"found {bad[0]!r}; NAME=URI, such as HOSP=https://mrn.hospital.example"
+    if question.name == "relay" and isinstance(answer, list):
+        return next(filter(None, map(_wrong_relay, answer)), "")
+    if question.name == "base_url" and not answer:
+        return ""
     return fault_of(question.path, value_of(question, answer))
+
+
+def relay_of(text: str) -> dict[str, str]:
+    """Return name, host and port of `radiology=ris.example:2575`, as keys of a relay; what is missing is empty."""
+    name, _, place = text.partition("=")
+    host, _, port = place.rpartition(":")
+    return {"name": name, "type": MLLP, "host": host.removeprefix("[").removesuffix("]"), "port": port}
+
+
+def _wrong_relay(text: str) -> str:
+    try:
+        Relay.model_validate({key: int(value) if value.isdigit() else value for key, value in relay_of(text).items()})
+    except ValidationError:
+        return f"found {text!r}; NAME=HOST:PORT, such as radiology=ris.hospital.example:2575"
+    return ""
 
 
 # Criteria of the conditional create where the server finds nobody by identifiers that it has not seen.
@@ -329,6 +360,15 @@ def _authorities(answer: Answer) -> Iterator[str]:
 
 def _destination(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
     yield "destinations:"
+    if _has_server(answers):
+        yield from _server(answers, criteria)
+    for relay in map(relay_of, _several(answers.get("relay", []))):
+        yield f"  - name: {_text(relay['name'])}"
+        yield "    # It gets the messages themselves, in the order in which they came in: `adt-engine help relay`."
+        yield from (f"    {key}: {_text(relay[key])}" for key in ("type", "host", "port"))
+
+
+def _server(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
     yield f"  - name: {_text(answers['destination'])}"
     if answers["profile"] != GENERIC:
         yield "    # It sets defaults of other keys: `adt-engine help servers`."

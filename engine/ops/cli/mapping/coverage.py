@@ -14,6 +14,7 @@ from engine.ops.cli.mapping.mappings import (
     MappingOf,
     channel_file,
     channel_in,
+    check_server,
     chosen_mapping,
     folders_of,
 )
@@ -66,6 +67,7 @@ def coverage(
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
     named, on = chosen_mapping(channel_in(channel), channel, name, destination)
+    check_server(on, destination)
     found = Coverage(read(folders_of(mappings), named), on, channel_file(channel))
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = each_message(

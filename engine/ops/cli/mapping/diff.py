@@ -14,7 +14,14 @@ from engine.fhir.json import Json, JsonObject
 from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, DifferenceGroup, DifferenceGrouping, DifferenceKind
 from engine.mapping.compile import compile_mapping, read
-from engine.ops.cli.mapping.mappings import AtDestination, MappingOf, channel_in, chosen_mapping, folders_of
+from engine.ops.cli.mapping.mappings import (
+    AtDestination,
+    MappingOf,
+    channel_in,
+    check_server,
+    chosen_mapping,
+    folders_of,
+)
 from engine.ops.cli.mapping.page import Html, ReportSection, write_page
 from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
@@ -63,6 +70,7 @@ def diff(
     Example: adt-engine mappings diff shipped my-mappings --data /var/lib/adt-engine --event A08
     """
     named, on = chosen_mapping(channel_in(channel), channel, name, destination)
+    check_server(on, destination)
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = None
     if server:

@@ -23,6 +23,7 @@ from engine.ops.cli.mapping.mappings import (
     OfChannel,
     channel_file,
     channel_in,
+    check_server,
     chosen_mapping,
     folders_of,
     messages_in,
@@ -60,6 +61,7 @@ def explain_(
     """
     check_parts(element, field)
     named, on = chosen_mapping(channel_in(channel), channel, name, destination)
+    check_server(on, destination)
     source = read(folders_of(mappings), named)
     chosen = ExplanationFilter(_segment(segment), _rule_file(rule_file, source))
     watched = partial(watch, source, on, channel_file(channel))
@@ -147,7 +149,7 @@ def explain_entry(request: ExplainMessage, data: Data = DATA, as_json: AsJson = 
         print_json(ExplainMessage.to_json(found))
     else:
         typer.echo("\n".join(_lines(found, request.element, request.field)))
-    if found.rule is None:
+    if found.error and found.rule is None:
         raise typer.Exit(1)
 
 
@@ -160,7 +162,8 @@ def _nothing(found: Explained) -> Iterator[str]:
 def _lines(found: Explained, element: str, field: str, chosen: ExplanationFilter = ALL) -> Iterator[str]:
     rule = found.rule
     if rule is None:
-        yield f"message: {found.error}"
+        yield from [f"message: {found.error}"] if found.error else []
+        yield from (one.words for one in found.relays)
         return
     yield f"{found.event} {found.control_id}: {found.action} ({rule.name})  {rule.file}:{rule.line}"
     if found.destination or found.own_mappings:
@@ -170,6 +173,7 @@ def _lines(found: Explained, element: str, field: str, chosen: ExplanationFilter
         yield f"  {hint}"
     if sent := found.sent_by:
         yield f"  sent to {', '.join(sent.send_to)} only ({sent.name})  {sent.file}:{sent.line}"
+    yield from (f"  {one.words}" for one in found.relays)
     if found.error:
         yield f"  not mapped: {found.error}"
     for one in found.elements:

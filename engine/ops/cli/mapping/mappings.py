@@ -132,6 +132,15 @@ def chosen_mapping(channel: Channel, file: Path | None, name: str, destination: 
     return ChosenMapping(on.mapping, on)
 
 
+def check_server(channel: Channel, destination: str) -> None:
+    """UsageError where a destination of a channel is a relay, which has no mapping."""
+    if destination in {relay.name for relay in channel.relays}:
+        raise UsageError(
+            f"{destination} is a relay: it gets messages as they are, and no mapping is asked for them; "
+            f"`mappings try --destination {destination}` shows what leaves"
+        )
+
+
 def channel_file(file: Path | None) -> AuthoredFile | None:
     """Return the file of a channel, with the places of its values; None where there is none."""
     return read(file) if file else None

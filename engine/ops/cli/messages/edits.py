@@ -8,7 +8,7 @@ import typer
 
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import Message, parse
-from engine.ops.cli.messages.replays import LEFT_OPEN, ask_each, print_dry_run
+from engine.ops.cli.messages.replays import ask_each, left_open, print_dry_run
 from engine.ops.operations.entries import (
     Destinations,
     DiscardMessage,
@@ -25,7 +25,7 @@ from engine.ops.operations.messages import ShowMessage
 from engine.ops.terminal.command import ask, takes, takes_entries
 from engine.ops.views.segments import UTF_8, guessed_charset, names_charset
 from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
-from engine.terminal.table import note, output, print_json, print_line, table
+from engine.terminal.table import output, print_json, print_line, table
 
 CODEC: Final = "utf-8"
 
@@ -57,7 +57,7 @@ def edit(
     ends_here = dry_run or plan.refused is not None
     if not as_json:
         print_dry_run(plan)
-        note(LEFT_OPEN)
+        left_open({place.type for place in plan.destinations})
     elif ends_here:
         print_json(plan)
     if plan.refused:

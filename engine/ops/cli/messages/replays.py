@@ -1,13 +1,14 @@
 """`adt-engine messages replay` and `replays`: entries delivered again by the running engine, one by one or in bulk."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
 import typer
 
+from engine.config.relay import MLLP
 from engine.errors import AdtEngineError, UnreachableError, UsageError
 from engine.ops.operations.entries import DryRunMessage, DryRunView, ReplayMessage
 from engine.ops.operations.fields import run_of
@@ -35,11 +36,12 @@ POLL_SECONDS: Final = 0.3
 MOST_DRY_RUNS: Final = 1_000
 SHOWN: Final = 10
 FILTERS: Final = frozenset({*EntryFilter.model_fields, "patient"})
-# What a dry run cannot know, printed with it.
-LEFT_OPEN: Final = (
-    "Each entry is taken by itself, against the server as it is now. Whether the server accepts a write only the "
-    "server can say: a number that is taken, or too many patients of the same demographics (409), is not foreseen."
-)
+# What a dry run cannot know, printed with it, by the type of the destinations.
+LEFT_OPEN: Final = {
+    "fhir": "Each entry is taken by itself, against the server as it is now. Whether the server accepts a write only "
+    "the server can say: a number that is taken, or too many patients of the same demographics (409), is not foreseen.",
+    MLLP: "A relay's receiver is not asked: whether it takes a message it says once it has it.",
+}
 
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print each planned call and what would differ; change nothing.")
@@ -219,16 +221,24 @@ def dry_runs(data: Path, entries: Sequence[int], destination: str, *, as_json: b
     if as_json:
         print_json(list(found))
         return
+    types: set[str] = set()
     for one in found:
         print_dry_run(one)
+        types.update(place.type for place in one.destinations)
     if len(entries) > MOST_DRY_RUNS:
         print_line("and more: name entries to see theirs")
-    if entries:
-        note(LEFT_OPEN)
+    left_open(types)
+
+
+def left_open(types: Set[str]) -> None:
+    """Print what a dry run at destinations of these types cannot know."""
+    for type_, text in LEFT_OPEN.items():
+        if type_ in types:
+            note(text)
 
 
 def print_dry_run(found: DryRunView) -> None:
-    """Print what a replay would do: each planned call, and what would differ."""
+    """Print what a replay would do: each planned call, what would differ, and a message as a relay would send it."""
     print_line(f"Entry {found.entry}", "bold")
     for difference in found.differences:
         print_line(f"  edited {difference.path}: {_value(difference.before)} -> {_value(difference.after)}")
@@ -241,6 +251,8 @@ def print_dry_run(found: DryRunView) -> None:
         print_line(f"  {place.destination}: would be {phrase(place.verdict)} {place.reason}{late}".rstrip())
         for call in place.calls:
             print_line(f"    {call.method} {call.path}{'' if call.changes else ' (preview)'}")
+            for segment in call.body.splitlines() if place.type == MLLP and isinstance(call.body, str) else ():
+                print_line(f"      {segment}")
         for change in place.differences:
             print_line(f"      {change.resource} {change.path}: {_value(change.before)} -> {_value(change.after)}")
 

@@ -10,6 +10,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.fhir.json import Json, JsonObject
+from engine.journal.entry import LATER
 from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.messages import ShowMessage, ShowRaw
 from engine.ops.terminal.command import ask_or_read, takes
@@ -130,20 +131,34 @@ def _follow_up(name: str, one: FollowUp) -> None:
 
 
 def _attempt(attempt: Attempt) -> None:
-    status = attempt.status or "no answer"
+    status = "" if attempt.ack else str(attempt.status or "no answer")
     failure = f"({phrase(attempt.failure, 'failure')})" if attempt.failure else ""
-    ended = filter(None, (str(status), *attempt.codes, failure, f"{attempt.milliseconds:g} ms"))
-    print_line(f"  {attempt.number}. {attempt.method} {attempt.url}  {' '.join(ended)}  at {attempt.at[11:23]}")
+    took = "" if attempt.method == LATER else f"{attempt.milliseconds:g} ms"
+    ended = filter(None, (status, *attempt.codes, failure, took))
+    what = phrase(attempt.method, "method")
+    where = f"{what} {attempt.url}".rstrip()
+    print_line(f"  {attempt.number}. {where}  {' '.join(ended)}  at {attempt.at[11:23]}")
     if attempt.requests:
         print_line(f"     one transaction: {', '.join(attempt.requests)}")
     if attempt.body:
-        print_line(f"     sent {_short(attempt.body)}")
+        _content("sent", attempt.body)
     answer = attempt.answer
     if isinstance(answer, dict) and answer.get("resourceType") == "OperationOutcome":
         for issue in answer.get("issue") or ():
             print_line(f"     {' '.join(_issue(issue))}")
     elif answer:
-        print_line(f"     answer {_short(answer)}")
+        _content("answer", answer)
+
+
+def _content(word: str, content: Json) -> None:
+    """Print a body: a message by segment, anything else as one line."""
+    if not isinstance(content, str) or not content.startswith("MSH") or len(content) > MOST_CHARACTERS:
+        print_line(f"     {word} {_short(content)}")
+        return
+    print_line(f"     {word}")
+    for segment in content.replace("\n", "\r").split("\r"):
+        if segment:
+            print_line(f"       {segment}")
 
 
 def _issue(issue: Json) -> Iterator[str]:

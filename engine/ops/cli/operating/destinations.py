@@ -1,4 +1,4 @@
-"""`adt-engine destinations`: how the FHIR servers do, what waits for them; pause, resume and retry."""
+"""`adt-engine destinations`: how FHIR servers and relays do, what waits for them; pause, resume and retry."""
 
 import typer
 from rich.text import Text
@@ -27,7 +27,7 @@ def list_(rows: list[DestinationView]) -> None:
 
     Example: adt-engine destinations list --data /var/lib/adt-engine
     """
-    headings = ("Destination", "State", "Reason", "Since (UTC)", "By", "Waiting #", "Oldest (UTC)", "Held #")
+    headings = ("Destination", "Type", "State", "Reason", "Since (UTC)", "By", "Waiting #", "Oldest (UTC)", "Held #")
     output().print(table(headings, (_row(row) for row in rows)))
 
 
@@ -79,6 +79,7 @@ def _print(row: DestinationView) -> None:
 def _row(row: DestinationView) -> tuple[object, ...]:
     return (
         row.destination,
+        row.kind,
         state_of(row) if output().is_terminal else _state(row),
         " ".join(filter(None, (row.reason, row.detail, *row.lacks))),
         utc(row.since)[5:],

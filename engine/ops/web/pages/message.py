@@ -114,7 +114,7 @@ async def _page(call: WebCall, entry: EntryFacts, segments: Sequence[SegmentView
         behind = await call.perform(ShowLane, entry=entry.entry)
     return await call.page(
         "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=first,
-        more_segments=len(segments) - len(first),
+        more_segments=len(segments) - len(first), failed=_waits_for_a_person(entry),
     )  # fmt: skip
 
 
@@ -168,6 +168,11 @@ def _why(entry: EntryFacts) -> list[tuple[list[str], Reason]]:
     for code in dict.fromkeys(code for code in codes if code):
         found.setdefault(reason_of(code), []).append(code)
     return [(codes, line) for line, codes in found.items()]
+
+
+def _waits_for_a_person(entry: EntryFacts) -> bool:
+    """True if the entry was refused, or is held or rejected at a destination."""
+    return bool({entry.state, *(delivery.state for delivery in entry.deliveries)} & {"held", "rejected"})
 
 
 def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:

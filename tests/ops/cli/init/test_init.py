@@ -106,6 +106,32 @@ def test_each_question_is_an_option(tmp_path: Path) -> None:
         assert underlined("channel", value) == []
 
 
+def test_relays_stand_beside_the_server(tmp_path: Path) -> None:
+    """Each with its name, host and port."""
+    channel = made(
+        tmp_path, "--relay", "radiology=ris.example:2575", "--relay", "lab=[::1]:2600", "--destination", "chart"
+    )
+    assert [one.name for one in channel.servers] == ["chart"]
+    assert [(one.name, one.host, one.port) for one in channel.relays] == [
+        ("radiology", "ris.example", 2575),
+        ("lab", "::1", 2600),
+    ]
+    for value in both((tmp_path / "channels/lab.yaml").read_text()):
+        assert underlined("channel", value) == []
+
+
+def test_a_feed_may_only_be_passed_on(tmp_path: Path) -> None:
+    """With a relay no server is needed, and nothing of one is asked."""
+    done = init(tmp_path, "--yes", "--name", "lab", "--timezone", "UTC", "--relay", "radiology=127.0.0.1:2576")
+    assert done.returncode == 0, done.stderr
+    (channel,) = load_channels(tmp_path / "channels")
+    assert [(one.name, one.type, one.address) for one in channel.relays] == [
+        ("radiology", "mllp", "mllp://127.0.0.1:2576")
+    ]
+    assert channel.servers == ()
+    assert ran("channels", "check", "--strict", folder=tmp_path).returncode == 0
+
+
 def test_paths_are_written_as_seen_from_the_file(tmp_path: Path) -> None:
     """They are given as seen from here: what was meant is what the channel reads, wherever it is read."""
     secret = tmp_path / "engine.secret"
@@ -200,6 +226,9 @@ def test_the_test_certificate_is_for_this_machine_and_not_for_long(tmp_path: Pat
         pytest.param(("--yes", *LEAST, "--auth", "bearer", "--secret", "swordfish"), "refer to it", id="secret"),
         pytest.param(("--yes", *LEAST, "--profile", "azur"), "--profile: found 'azur'", id="profile"),
         pytest.param(("--yes", *LEAST, "--scope", "a"), "--scope is of no use with the other answers", id="unused"),
+        pytest.param(("--yes", *LEAST, "--relay", "ris.example"), "found 'ris.example'; NAME=HOST:PORT", id="relay"),
+        pytest.param(("--yes", *LEAST, "--relay", "a=b:0"), "found 'a=b:0'; NAME=HOST:PORT", id="port of a relay"),
+        pytest.param(("--yes", "--name", "lab", "--timezone", "UTC"), "no default for --base-url", id="nowhere"),
         pytest.param(("--yes", *LEAST, "--mapping", "x\ty"), "--mapping: found", id="control character"),
     ],
 )
@@ -234,7 +263,7 @@ def typing(folder: Path, typed: list[str], *options: str) -> "subprocess.Complet
 def test_the_profile_is_guessed_and_its_sign_in_is_offered(tmp_path: Path) -> None:
     """By the address; what is shown to choose from is what that server takes, and a slip of the pen is told."""
     base = "https://healthlake.eu-west-2.amazonaws.com/datastore/d/r4"
-    typed = [*[""] * 11, base, "azur", "", "", "", ""]
+    typed = [*[""] * 12, base, "azur", "", "", "", ""]
     done = typing(tmp_path, typed, "--name", "lab", "--contact", "desk 7")
     assert done.returncode == 0, done.stderr
     assert "  azure       Azure Health Data Services" in done.stderr
@@ -284,7 +313,7 @@ def test_what_a_profile_offers_can_be_answered(tmp_path: Path, name: str) -> Non
 def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
     """At a terminal: a return takes the default, a wrong answer is told and asked again, options are not asked."""
     typed = ["a b", "lab", "", "70000", "2600", "test", "", "REG|HOSP, ED|HOSP", "UTC", "", "y"]
-    typed += ["", "", "", "https://fhir.example/base", "", "", ""]
+    typed += ["", "", "", "", "https://fhir.example/base", "", "", ""]
     done = typing(tmp_path, typed, "--contact", "desk 7")
     assert done.returncode == 0, done.stderr
     assert "found 'a b'; a name of 1 to" in done.stderr
