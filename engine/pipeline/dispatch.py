@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 from engine import telemetry
@@ -22,17 +21,16 @@ from engine.deliver.destination import FhirDestination
 from engine.deliver.relay import RelayDestination
 from engine.deliver.throttling import BreakerState
 from engine.deliver.verdict import VerdictKind
-from engine.deliver.wire.abilities import NO_IF_MATCH
 from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
-from engine.journal.state import memory
 from engine.pipeline.delivery_worker import Carried, DeliveryWorker
 from engine.pipeline.feed import PipelineContext
 from engine.pipeline.outbound.destination_health import DestinationHealth, HealthState
 from engine.pipeline.outbound.follow_ups import LookUps, Notices
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.throttle import DeliveryThrottle
+from engine.pipeline.outbound.version_checks import VersionChecks
 
 
 class PrefetchBuffer:
@@ -143,7 +141,7 @@ class Dispatch:
         self._may_be_due = True
         self._due = False
         self._probing = False
-        self._overwrites = False
+        self._versions = VersionChecks(name, journal, shared.clock)
         self._draining = False
 
     def wake(self) -> None:
@@ -292,8 +290,7 @@ class Dispatch:
         """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
         if not self._checked:
             self._checks += 1
-            if self.server is not None:
-                self.server.proofs.known |= await self._journal.read(partial(memory.proofs, destination=self.name))
+            await self._versions.recall(self.server)
             try:
                 await self.destination.check()
             except DeliveryError as error:
@@ -310,15 +307,8 @@ class Dispatch:
             for one in self.follow_ups:
                 one.wake()
             _log.info("destination ready", destination=self.name, codes=list(self.lacks))
-            self._tell_of_versions()
+            self._versions.tell(self.server)
         return True
-
-    def _tell_of_versions(self) -> None:
-        """Log once that the server ignores `If-Match`, as far as it was found: nothing else tells of it there."""
-        overwrites = NO_IF_MATCH in self.lacks
-        if overwrites and not self._overwrites:
-            _log.warning("destination ignores If-Match", destination=self.name, reason=NO_IF_MATCH)
-        self._overwrites = overwrites
 
     async def _claim(self) -> int:
         """Keep as much claimed or asked for ahead as may be under way at once; ask only when half of that is gone.
@@ -410,8 +400,5 @@ class Dispatch:
         if await self._worker.settle(claimed, carried):
             self._may_be_due = True
             self._wake.set()
-        self._tell_of_versions()
-        for server, honoured in self.server.proofs.take_new() if self.server is not None else ():
-            await self._journal.write(
-                partial(memory.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())
-            )
+        self._versions.tell(self.server if self._checked else None)
+        await self._versions.keep(self.server)
