@@ -30,10 +30,13 @@ CHUNK: Final = 64
 MOST_CHUNK: Final = 4096
 QUICK_SECONDS: Final = 0.04
 
-# Its reason: intake's, or that of the first destination that has one; of one that waits for a person before others.
+# Its reason: intake's, or that of the destination where least is finished: of one that waits for a person before one
+# that is under way, which may have none, and before those that have ended.
 REASON_NOW: Final = """
-COALESCE(NULLIF(e.reason, ''), (SELECT d.reason FROM delivery AS d WHERE d.seq = e.seq AND d.reason <> ''
-  ORDER BY CASE d.state WHEN 'held' THEN 0 WHEN 'rejected' THEN 1 ELSE 2 END, d.destination LIMIT 1), '')
+COALESCE(NULLIF(e.reason, ''), (SELECT d.reason FROM delivery AS d WHERE d.seq = e.seq
+  AND (d.reason <> '' OR d.state IN ('waiting', 'received', 'claimed'))
+  ORDER BY CASE d.state WHEN 'held' THEN 0 WHEN 'rejected' THEN 1 WHEN 'waiting' THEN 2 WHEN 'received' THEN 2
+  WHEN 'claimed' THEN 2 ELSE 3 END, d.destination LIMIT 1), '')
 """
 # What a row is read from, of an entry `e`.
 COLUMNS: Final = f"""
