@@ -20,6 +20,7 @@ from engine.ops.demo.chart import DemoCharts
 from engine.ops.demo.demo_days import Days, go_on, live, stream
 from engine.ops.demo.demo_feed import FeedResult, feed
 from engine.ops.demo.processes import Child, start
+from engine.ops.demo.radiology import DemoRadiology
 from engine.ops.demo.webhook import CERTIFICATE, DemoWebhook, subscription
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.command import ask
@@ -104,7 +105,9 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
         ends.push_async_callback(webhook.stop)
         service = await _start_service(folder, environment)
         ends.push_async_callback(service.stop)
-        engine = await _start_engine(folder, environment, service)
+        radiology = DemoRadiology(folder)
+        await ends.enter_async_context(radiology.receiver)
+        engine = await _start_engine(folder, environment, service, radiology.destination)
         ends.push_async_callback(engine.stop)
         charts = DemoCharts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
         try:
@@ -114,7 +117,7 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
             await charts.close()
         messages = stream()
         days = await live(folder / "engine", engine.port, messages, events)
-        _report(results, days, webhook, as_json=as_json)
+        _report(results, days, (webhook, radiology), as_json=as_json)
         if rate is not None:
             going = asyncio.ensure_future(go_on(engine.port, messages, rate)) if rate else None
             await _stay(_places(folder, service, engine, await _way_in(folder, engine)), (service, engine), going)
@@ -129,12 +132,12 @@ async def _start_service(folder: Path, environment: dict[str, str]) -> Child:
     return await start("the interchange service", arguments, environment, folder / "interchange.log")
 
 
-async def _start_engine(folder: Path, environment: dict[str, str], service: Child) -> Child:
+async def _start_engine(folder: Path, environment: dict[str, str], service: Child, destination: str) -> Child:
     channels = folder / "channels"
     channels.mkdir()
     text = (shipped("channels") / "riverbend-adt.yaml").read_text()
     text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
-    text += f"limits: {{connections_per_address: {CONNECTIONS}}}\n"
+    text += f"{destination}limits: {{connections_per_address: {CONNECTIONS}}}\n"
     (channels / "riverbend-adt.yaml").write_text(text)
     arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]
     return await start("the engine", arguments, environment, folder / "engine.log", ready="started")
@@ -151,12 +154,13 @@ def _progress(result: FeedResult) -> None:
         console.print(cell(f"      {difference}", NEGATIVE), soft_wrap=True)
 
 
-def _report(results: list[FeedResult], days: Days, webhook: DemoWebhook, *, as_json: bool) -> None:
+def _report(results: list[FeedResult], days: Days, others: tuple[DemoWebhook, DemoRadiology], *, as_json: bool) -> None:
+    webhook, radiology = others
     good = sum(result.as_expected for result in results)
     if as_json:
         rows = [result.as_row() for result in results]
         whole = {"messages": rows, "as_expected": good, "of": len(results), "days": days.as_row()}
-        whole |= {"webhook": {"received": webhook.received}}
+        whole |= {"webhook": {"received": webhook.received}, "radiology": {"received": radiology.received}}
         typer.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     console = output()
@@ -169,6 +173,7 @@ def _report(results: list[FeedResult], days: Days, webhook: DemoWebhook, *, as_j
     if days.sent:
         _report_days(days)
     console.print(cell(f"{webhook.received} changes of charts sent to a subscriber's webhook"), soft_wrap=True)
+    console.print(cell(f"{radiology.received} messages passed on to radiology, as they came in"), soft_wrap=True)
 
 
 def _report_days(days: Days) -> None:
@@ -200,6 +205,8 @@ def _places(folder: Path, service: Child, engine: Child, link: str) -> str:
         f"           signed in as a nurse; search a record number such as {SHOWN_NUMBER}\n"
         f"  webhook  tail -f {folder / 'webhook.txt'}\n"
         f"           a line for each change of a chart, as a subscriber receives it\n"
+        f"  relay    tail -f {folder / 'radiology.txt'}\n"
+        f"           a line for each message that is passed on to another system\n"
         f"  FHIR     {address}/fhir/R4/metadata\n"
         f"  MLLP     adt-engine send FILE --to 127.0.0.1:{engine.port}\n"
         f"           adt-engine simulate --events 500 --to 127.0.0.1:{engine.port}\n"

@@ -39,6 +39,13 @@ def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
     ends = {(one["state"], one["reason"]): one["messages"] for one in days["ends"]}
     assert ends["delivered", "created"] > 20
     assert 240 <= sum(ends.values()) <= 250
+    # What was taken in and not filtered is passed on as well, also what the FHIR server's side holds.
+    passed = sum(one["outcome"] in {"delivered", "held"} for one in told["messages"])
+    passed += sum(count for (state, _), count in ends.items() if state != "filtered")
+    assert told["radiology"]["received"] == passed
+    lines = (tmp_path / "demo" / "radiology.txt").read_text("utf-8").splitlines()
+    assert len(lines) == passed
+    assert re.fullmatch(r"\d\d:\d\d:\d\d ADT\^A28 RVB0001, \d+ bytes", lines[0])
 
 
 async def test_the_way_to_the_pages_is_shown(tmp_path: Path) -> None:
