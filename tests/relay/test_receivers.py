@@ -14,6 +14,7 @@ from engine.mllp.client import connect
 from engine.ops.sender.feed import messages_of
 from engine.ops.sender.line import read_acks
 from tests.relay.receivers import Certificates, HapiReceiver, PythonReceiver, hapi, python_hl7
+from tests.relay.rig import relay, relaying
 
 # The first run on a machine installs HAPI.
 pytestmark = pytest.mark.timeout(900)
@@ -102,6 +103,26 @@ async def test_every_sample_arrives_byte_for_byte_and_is_answered(
         answered = await exchanged(receiver.port, messages, context)
         assert receiver.received == messages
     assert answered == [("AA", control_id(message)) for message in messages]
+
+
+@pytest.mark.parametrize("tls", TLS)
+@pytest.mark.parametrize("kind", ["python-hl7", "HAPI"])
+async def test_a_relay_passes_the_samples_on(kind: str, tls: str, own: Certificates, tmp_path: Path) -> None:
+    """What the engine takes in arrives there in the order of the journal, byte for byte and once."""
+    proof = {"certificate": str(own.sender), "key": str(own.sender)} if tls == "mutual" else {}
+    there = {"tls": {"ca_file": str(own.authority), **proof}} if tls != "plain" else {}
+    for name in ("receiver", "engine"):
+        (tmp_path / name).mkdir()
+    async with running(kind, tls, own, tmp_path / "receiver") as receiver, relaying(tmp_path / "engine") as rig:
+        rig.destinations.append(relay("ris", receiver.port, **there))
+        await rig.begin()
+        for message in sent():
+            await rig.send(message)
+        await rig.drained()
+        passed = rig.raws()
+        assert len(passed) > 30
+        assert receiver.received == passed
+        assert {(one.state, one.reason) for one in rig.deliveries()} == {("delivered", "acknowledged")}
 
 
 @pytest.mark.parametrize("kind", ["python-hl7", "HAPI"])
