@@ -233,6 +233,8 @@ SKETCH: Final = re.compile(r"\.\.|…|< ?(?:integer|spec|day)|^_$| _|_ |and high
 
 STRUCTURES: Final = "HL70354"
 """The table of message structures lacks some; MSH-9.3 is held against the structure of its event instead."""
+WITHDRAWN: Final = "WD"
+WITHDRAWN_TEXT: Final = primitive(WITHDRAWN)
 TEXTS: Final = frozenset({"ST", "TX", "FT", "GTS"})
 TIMES: Final = ("TS_1", "DTM")
 NORMATIVE_LENGTHS_END: Final = VERSIONS.index("2.7")
@@ -296,7 +298,7 @@ class Standard:
             name.replace("_", " ").capitalize(),
             type_,
             bounds[0] > 0 and key not in NOT_REQUIRED,
-            0 if type_ == "WD" else bounds[1],
+            0 if type_ == WITHDRAWN else bounds[1],
             listed,
             parts,
             kind,
@@ -307,7 +309,9 @@ class Standard:
         known = self._types.get((type_, depth))
         if known is None:
             children = _children(self._module.DATATYPES_STRUCTS.get(type_) or ())
-            known = tuple(self._part(child[0], child[1], child[2], depth) for child in children)
+            parts = [self._part(child[0], child[1], child[2], depth) for child in children]
+            listed = {part.number: part for part in parts}
+            known = tuple(listed.get(number) or _withdrawn(number) for number in range(1, max(listed, default=0) + 1))
             self._types[type_, depth] = known
         return known
 
@@ -330,6 +334,13 @@ def standard(version: str) -> Standard | None:
     if version not in MODULES:
         return None
     return Standard(version, import_module(MODULES[version]))
+
+
+def _withdrawn(number: int) -> MessagePart:
+    """Return a component that a version's table does not list among others: XTN.1 of 2.6."""
+    return MessagePart(
+        number, "Withdrawn", WITHDRAWN, required=False, most=0, table=None, parts=(), primitive=WITHDRAWN_TEXT
+    )
 
 
 def _children(reference: Any) -> tuple[tuple[Any, ...], ...]:

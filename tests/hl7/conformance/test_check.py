@@ -198,3 +198,9 @@ def test_the_tables_are_not_read_before_they_are_needed() -> None:
     """An engine whose channels check nothing never imports hl7apy."""
     code = "import sys, engine.ops.cli.run, engine.pipeline.inbound.judgement; assert 'hl7apy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_components_are_counted_as_the_standard_numbers_them() -> None:
+    """The table of 2.6 does not list XTN.1: what follows it is not taken for its neighbour."""
+    head = HEAD.replace("2.5.1", "2.6")
+    assert deviations(head, EVN, f"{PID}|||||^PRN^PH^^^^^^^^^+1 555 5550104", PV1) == []
