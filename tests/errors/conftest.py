@@ -9,6 +9,7 @@ import pytest
 from engine.mapping.files import document
 from tests.errors.configurations import told_of_configurations
 from tests.errors.mappings import told_of_mappings
+from tests.errors.outgoing import told_of_outgoing
 from tests.errors.shipped import write_shipped
 from tests.errors.told import Reached, Told
 
@@ -31,5 +32,6 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
         reached.watched(),
     ):
         mappings = list(told_of_mappings(folder / "mappings", shipped))
+        outgoing = list(told_of_outgoing(folder / "outgoing"))
         configurations = list(told_of_configurations(folder / "configurations", shipped))
-    return Everything((*mappings, *configurations), reached)
+    return Everything((*mappings, *outgoing, *configurations), reached)

@@ -51,6 +51,7 @@ NOT_TOLD: Final = {
     "a key of the engine's channels, not obeyed here": "a description of keys",
     ": expected nothing, found something": "how a case differs: told by `mappings test`",
     ": expected": "how a case differs: told by `mappings test`",
+    ": expected a message, found": "how a case differs: told by `mappings out test`",
     ", found": "how a case differs: told by `mappings test`",
 }
 

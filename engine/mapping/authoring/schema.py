@@ -7,16 +7,17 @@ from typing import Any, Final
 from engine.config.schema import DRAFT, EDITOR, JsonSchema
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
-from engine.mapping.files.document import PATIENT_KEYS
+from engine.mapping.files.document import OUT, OUT_DATATYPES, OUT_SEGMENTS, PATIENT_KEYS
 from engine.mapping.files.overlay import ADD, EXTENDS, FIELD, REPLACES
 from engine.mapping.files.reference import ReferenceElement, data_types, elements, resource_types
 from engine.mapping.files.table import UnmappedPolicy
+from engine.mapping.language.check_table import BACK, ROW_KEYS
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS
-from engine.mapping.language.check_table import ROW_KEYS
 from engine.mapping.language.expression import PART
 from engine.mapping.language.function_context import Function
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.template import RESERVED, TYPE_KEYS
+from engine.mapping.outgoing.schema import outgoing_schemas
 from engine.mapping.resource import lists, referred, resources, status
 from engine.mapping.resource import provenance as attest
 from engine.mapping.resource.type_rules import is_listed
@@ -34,7 +35,16 @@ from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
 from engine.mapping.subject.identity_fields import FIELD_KEYS, FROM
 
 # The kinds of files by their folder below a mapping folder; the event table is directly in it.
-FOLDERS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table", "tests": "tests"}
+FOLDERS: Final = {
+    "resources": "resource",
+    "datatypes": "datatype",
+    "tables": "table",
+    "tests": "tests",
+    OUT: "out-mapping",
+    OUT_SEGMENTS: "out-segment",
+    OUT_DATATYPES: "out-datatype",
+    f"{OUT}/tests": "out-tests",
+}
 EVENTS: Final = r"^([AZ]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d)$"
 HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
 # In YAML a bare number or `yes` is not text to an editor; to the engine all scalars are texts.
@@ -54,18 +64,25 @@ LIST: Final[JsonSchema] = {"enum": ["snapshot", "additive"]}
 
 def editor_line(path: Path) -> str:
     """Return the line by which an editor finds the schema of a file, given its path below a mapping folder."""
-    kind = FOLDERS.get(path.parent.name, "mapping")
+    kind = kind_of_file(path)
     return f"{EDITOR}{'../' * (len(path.parts) - 1)}schema/{kind}.json"
 
 
+def kind_of_file(path: Path) -> str:
+    """Return the kind of a file by its path below a mapping folder; files of one mapping alone are below its name."""
+    parent = path.parent
+    return FOLDERS.get(parent.as_posix()) or FOLDERS.get(parent.name, "mapping")
+
+
 def schemas() -> dict[str, JsonSchema]:
-    """Return the schema of each kind of file: event table, resource, data type, table and cases."""
+    """Return the schema of each kind of file: event table, resource, data type, table, cases, the outgoing ones."""
     return {
         "mapping": _mapping(),
         "resource": _resource(),
         "datatype": _datatype(),
         "table": _table(),
         "tests": _tests(),
+        **outgoing_schemas(),
     }
 
 
@@ -310,6 +327,7 @@ def _table() -> JsonSchema:
     row = _any(NULL, TEXT, _object(ROW_KEYS, dict.fromkeys(ROW_KEYS, TEXT)))
     known = {
         **dict.fromkeys(TABLE_KEYS, TEXT),
+        BACK: {"type": "object", "additionalProperties": _any(NULL, TEXT), "description": "which HL7 code is written"},
         "unmapped": _any({"enum": words}, _object({"default"}, {"default": row}, "default")),
         "codes": {"type": "object", "additionalProperties": row},
     }

@@ -19,8 +19,18 @@ NONE: Final[Edited] = {}
 SHIPPED: Final = "shipped/"
 SHIPS: Final = "the shipped mappings"
 KINDS: Final = ("resources", "datatypes", "tables")
-FOLDERS: Final = frozenset({*KINDS, "tests"})
-KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
+# The folder of the outgoing mapping, and its kinds of files.
+OUT: Final = "out"
+OUT_SEGMENTS: Final = f"{OUT}/segments"
+OUT_DATATYPES: Final = f"{OUT}/datatypes"
+FOLDERS: Final = frozenset({*KINDS, OUT, "tests"})
+KEYS: Final = {
+    "resources": "resource",
+    "datatypes": "datatype",
+    "tables": "table",
+    OUT_SEGMENTS: "segment",
+    OUT_DATATYPES: "datatype",
+}
 # Parts of a file that must be maps, with what a line of them looks like.
 SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
 PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
@@ -35,6 +45,7 @@ NAMED: Final[Mapping[str, Callable[[str], str]]] = {
     "mapping": str,
     "resource": _resource_of,
     "datatype": str.upper,
+    "segment": str.upper,
     "table": str,
 }
 
@@ -173,7 +184,7 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
     A site's files below `NAME/` (`NAME/resources/patient.yaml`) are of that mapping alone, before all others.
     ConfigurationError if there is no event table; other faults go to `problems`.
     """
-    events = _find(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
+    events = read_document(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
     if events is None and not problems.found:
         places, names = ", ".join(str(folder) for folder in folders), mapping_names(folders)
         raise ConfigurationError(
@@ -184,7 +195,7 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
     if events is not None:
         _mend(events, problems)
     alone = [folder / name for folder in folders[:-1] if name not in FOLDERS]
-    groups = {kind: _group([*alone, *folders], kind, problems, edited) for kind in KINDS}
+    groups = {kind: read_group([*alone, *folders], kind, problems, edited) for kind in KINDS}
     if events is None:
         # Already reported; the other files are checked all the same.
         events = Document(AuthoredFile(f"{name}.yaml", {}, {}), {}, ships=True)
@@ -196,18 +207,19 @@ def yaml_in(folder: Path, edited: Edited = NONE) -> list[Path]:
     return sorted({*folder.glob("*.yaml"), *(path for path in edited if path.parent == folder)})
 
 
-def _group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edited) -> dict[str, Document]:
+def read_group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edited) -> dict[str, Document]:
+    """Read all files of a kind by what they are about; each from the first folder that has it."""
     names = sorted({path.name for folder in folders for path in yaml_in(folder / kind, edited)})
     group: dict[str, Document] = {}
     for name in names:
-        document = _find(folders, Path(kind, name), KEYS[kind], problems, edited)
+        document = read_document(folders, Path(kind, name), KEYS[kind], problems, edited)
         if document is None:
             continue
         own = document.value[KEYS[kind]]
         _shape(document, problems)
         if own in group:
             # Reported in the site's own file of the two, where the author can fix it.
-            ships = Path(document.source.file).parent.parent == folders[-1]
+            ships = Path(document.source.file).is_relative_to(folders[-1])
             reported, other = (group[own], document) if ships else (document, group[own])
             expected = f"write it there, or extend that: a {KEYS[kind]} has one file"
             found = f"{own!r} is what {Path(other.source.file).name} is about"
@@ -273,7 +285,8 @@ def _unread(folder: Path, problems: Problems) -> None:
             problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], FOLDERS)))
 
 
-def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
+def read_document(folders: Sequence[Path], path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
+    """Read one file from the first folder that has it, laid over the shipped one that it extends; None for no file."""
     found = [folder / path for folder in folders if folder / path in edited or (folder / path).is_file()]
     if not found:
         return None

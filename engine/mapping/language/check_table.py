@@ -7,7 +7,9 @@ from engine.mapping.files.reference import kind_of
 from engine.mapping.files.table import UnmappedPolicy
 from engine.mapping.language.identifier import URI
 
-KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes"})
+# Which HL7 code is written for a FHIR code that several have.
+BACK: Final = "back"
+KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes", BACK})
 ROW_KEYS: Final = frozenset({"code", "display", "system", "original"})
 
 # The placeholder of a draft for a value that a person must supply.
@@ -24,6 +26,10 @@ def check_table(document: Document, problems: Problems) -> bool:
             problems.add(document, (key,), f"no {key}", f"name the {key} of the codes")
     _check_policy(value.get("unmapped"), document, problems)
     _check_system(value, ("system",), document, problems)
+    back = value.get(BACK) or {}
+    if not isinstance(back, dict) or not all(one is None or isinstance(one, str) for one in back.values()):
+        problems.add(document, (BACK,), f"found {kind_of(back)}", "expected lines such as female: F")
+        return False
     codes = value.get("codes")
     if not isinstance(codes, dict) or not codes:
         problems.add(document, ("codes",), "no codes", "write them as 'CODE: {code: ..., display: ...}'")

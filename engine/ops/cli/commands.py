@@ -206,6 +206,20 @@ NODES: Final = {
         "List nodes: which live, how long each lease lasts, what each runs and has under way, and which have ended.",
     ),
 }
+OUTGOING: Final = {
+    "check": Command(
+        "Check every file of an outgoing mapping and report all problems, each with file, line and column.",
+    ),
+    "try": Command(
+        "Show the message that a change makes, and what it cannot say of it. Nothing is sent.",
+    ),
+    "explain": Command(
+        "Say why each field of a message came out as it did: the rule, the path, and what it found.",
+    ),
+    "test": Command(
+        "Run the cases of an outgoing mapping and show what differs, and how many of its rules they use.",
+    ),
+}
 MAPPINGS: Final = {
     "check": Command(
         "Check every mapping file and report all problems, each with file, line and column.",
@@ -234,6 +248,15 @@ MAPPINGS: Final = {
     "schema": Command(
         "Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.",
         "engine.ops.cli.mapping.mappings:schema",
+    ),
+    "out": Command(
+        "Check, try, explain and test the way back: FHIR to HL7 v2.",
+        "engine.ops.cli.mapping.outgoing:app",
+        OUTGOING,
+    ),
+    "fidelity": Command(
+        "Map messages to FHIR and back, and show the share of the fields read that come back equal, and every loss.",
+        "engine.ops.cli.mapping.fidelity:fidelity",
     ),
     "infer": Command(
         "Report what a site's messages are: senders, authorities, events, character sets, codes, times; "

@@ -8,8 +8,8 @@ import pytest
 from engine.config.schema import schema_text
 from engine.config.settings import shipped
 from engine.config.source import parse, read
-from engine.mapping.authoring.schema import FOLDERS, editor_line, schemas
-from engine.mapping.files.document import KINDS
+from engine.mapping.authoring.schema import FOLDERS, editor_line, kind_of_file, schemas
+from engine.mapping.files.document import KINDS, OUT, OUT_DATATYPES, OUT_SEGMENTS
 from engine.mapping.language.functions import FUNCTIONS
 from tests.config.metaschema import faults
 
@@ -18,10 +18,6 @@ FILES = sorted(file.relative_to(ROOT) for file in ROOT.glob("**/*.yaml"))
 SCHEMAS = schemas()
 VALIDATORS = {kind: jsonschema_rs.Draft7Validator(schema) for kind, schema in SCHEMAS.items()}
 PATIENT = "resource: Patient\nextends: shipped/patient\nelements:\n"
-
-
-def _kind(file: Path) -> str:
-    return FOLDERS[file.parts[0]] if len(file.parts) > 1 else "mapping"
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))
@@ -42,7 +38,9 @@ def test_every_shipped_file_holds_to_its_schema(file: Path) -> None:
     first = (ROOT / file).read_text("utf-8").splitlines()[0]
     assert first == editor_line(file), "the first line names the schema for editors"
     assert (ROOT / file).parent.joinpath(first.partition("$schema=")[2]).resolve().is_file()
-    errors = [f"{error.instance_path}: {error.message}" for error in VALIDATORS[_kind(file)].iter_errors(_value(file))]
+    errors = [
+        f"{error.instance_path}: {error.message}" for error in VALIDATORS[kind_of_file(file)].iter_errors(_value(file))
+    ]
     assert errors == []
 
 
@@ -52,7 +50,7 @@ def _value(file: Path) -> object:
 
 def test_every_folder_of_files_has_a_schema() -> None:
     """A kind of file that is read has a schema, and none is left over."""
-    assert {*FOLDERS} == {*KINDS, "tests"}
+    assert {*FOLDERS} == {*KINDS, "tests", OUT, OUT_SEGMENTS, OUT_DATATYPES, f"{OUT}/tests"}
     assert {*FOLDERS.values(), "mapping"} == {*SCHEMAS}
 
 
@@ -75,6 +73,16 @@ def test_every_folder_of_files_has_a_schema() -> None:
         pytest.param("datatype", "datatype: XPN\nto: HumanName\nelements: {famly: XPN.1}\n", id="part"),
         pytest.param("table", "table: t\nunmapped: keep\n", id="policy"),
         pytest.param("table", "table: t\ncodes: {A: {cod: b}}\n", id="row"),
+        pytest.param("table", "table: t\nback: [a]\n", id="back"),
+        pytest.param("out-mapping", "mapping: adt\nevents: {patient-create: {event: A28}}\n", id="change"),
+        pytest.param("out-mapping", "mapping: adt\nevents: {patient-created: {event: A99}}\n", id="event of a change"),
+        pytest.param("out-segment", "segment: PIX\nof: patient\n", id="segment"),
+        pytest.param("out-segment", "segment: PID\nof: pateint\n", id="of"),
+        pytest.param("out-segment", "segment: PID\nfields: {PID7: birthDate}\n", id="field"),
+        pytest.param("out-segment", "segment: PID\nfields: {PID-5: {eech: name}}\n", id="entry"),
+        pytest.param("out-datatype", "datatype: CX\nof: Identifer\n", id="FHIR type"),
+        pytest.param("out-datatype", "datatype: CX\ncomponents: {CX: value}\n", id="component"),
+        pytest.param("out-tests", "tests: [{change: patient-created, expect: {}}]\n", id="no patient"),
         pytest.param("tests", "tests: [{case: a}]\n", id="no message"),
         pytest.param("tests", "tests: [{message: PID, expect: {acton: x}}]\n", id="expectation"),
     ],

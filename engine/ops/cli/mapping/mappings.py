@@ -148,7 +148,7 @@ def channel_file(file: Path | None) -> AuthoredFile | None:
 
 def schema(
     name: Annotated[
-        str, typer.Argument(help="mapping, resource, datatype, table or tests; all, if none is given.")
+        str, typer.Argument(help="mapping, resource, datatype, table, tests, out-segment ...; all, if none is given.")
     ] = "",
     out: SchemaFolder = None,
     as_json: AsJson = False,
