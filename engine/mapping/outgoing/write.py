@@ -1,5 +1,6 @@
 r"""The message written for one version: what it lacks is left out and noted, delimiters are escaped, bytes are made."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +21,8 @@ UNWRITABLE: Final = "unwritable-character"
 CUT: Final = "\r"
 LINE_BREAK: Final = "\\.br\\"
 FIELD, COMPONENT, REPETITION, _, SUBCOMPONENT, _ = STANDARD
+# What is written as an escape sequence.
+SPECIAL: Final = re.compile(r"[|^~\\&\r\n]")
 SEPARATORS: Final = (COMPONENT, SUBCOMPONENT)
 # The field after MSH-2, which the separators themselves are.
 FIRST_OF_MSH: Final = 3
@@ -147,6 +150,8 @@ class MessageWriter:
             # As it is, it would be read as a deletion.
             notes.append(f"{LEFT_OUT} {place}")
             return ""
+        if SPECIAL.search(text) is None:
+            return text
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         return LINE_BREAK.join(escape(line, STANDARD) for line in lines)
 
