@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.errors import ConfigurationError, Problem
+from engine.errors import ConfigurationError, MappingError, Problem
 from engine.hl7.conformance.check import ConformanceRule, misplaced
 from engine.hl7.events import known_trigger, structure
 from engine.mapping.files.document import (
@@ -44,6 +44,7 @@ from engine.mapping.outgoing.write import LEFT_OUT, MessageWriter
 TOP_KEYS: Final = frozenset({"mapping", "extends", "systems", "events"})
 CHOICE_KEYS: Final = frozenset({"when", "unless", "event", "segments", "nothing"})
 CODING_SYSTEM: Final = "coding-system"
+MISSING: Final = "required-segment-missing"
 NO_EVENT: Final = "no-event"
 VERSIONS_CHECKED: Final = ("2.3", DEFAULT_VERSION, "2.8")
 
@@ -277,7 +278,8 @@ class OutgoingMapping:
     def message(self, change: FhirChange, control_id: str, now: datetime) -> AdtMessage | NothingToSend:
         """Return the message of a change; `now` is MSH-7.
 
-        MappingError if the character set lacks a character of it (`unwritable-character PID-5`).
+        MappingError if the character set lacks a character of it (`unwritable-character PID-5`), or if a segment that
+        the event requires cannot be made (`required-segment-missing PID`: the patient has no number).
         """
         return self._made(ChangeReading(change, self.setting.version, now), control_id, now)[0]
 
@@ -306,7 +308,14 @@ class OutgoingMapping:
                 reading.notes.append(f"{LEFT_OUT} {name}")
                 continue
             made += [(name, one) for one in fields]
+        self._check_whole(choice, known, [name for name, _ in made])
         header = self._writer.header(choice.event, control_id, now)
         raw = self._writer.write(header, made, reading.notes)
         notes = tuple(dict.fromkeys(reading.notes))
         return AdtMessage(raw, choice.event, control_id, notes, self.hash), choice.scope
+
+    def _check_whole(self, choice: EventChoice, known: Sequence[str], made: Sequence[str]) -> None:
+        """Raise MappingError if a segment that the event requires has nothing to say: no PID without a number."""
+        for one in _misplaced(self.setting.version, choice.event, tuple(made)):
+            if one.rule is ConformanceRule.SEGMENT_MISSING and one.name in known:
+                raise MappingError(MISSING, one.name)

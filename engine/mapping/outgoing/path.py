@@ -3,7 +3,8 @@
 path = start { "." step }
 start = element | function | Patient | Encounter | $this | $merged | $event | $kind | $at | $now | $position | $version
 step = element [ "[" number "]" ] | function
-function = extension('URL') | where(condition) | first() | last() | skip(number) | ofType(Type) | resolve()
+function = extension('URL') | where(condition) | newest(path) | first() | last() | skip(number)
+         | ofType(Type) | resolve()
 
 A choice is named as FHIR's JSON names it (`deceasedDateTime`), or `deceased.ofType(dateTime)`.
 """
@@ -11,6 +12,7 @@ A choice is named as FHIR's JSON names it (`deceasedDateTime`), or `deceased.ofT
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +37,7 @@ STARTS: Final = {
     "$version": TEXT,
     "$this": "",
 }
-FUNCTIONS: Final = frozenset({"extension", "where", "first", "last", "skip", "ofType", "resolve"})
+FUNCTIONS: Final = frozenset({"extension", "where", "newest", "first", "last", "skip", "ofType", "resolve"})
 PRIMITIVES: Final = frozenset({
     "string", "code", "id", "uri", "url", "canonical", "markdown", "boolean", "integer", "positiveInt", "unsignedInt",
     "decimal", "date", "dateTime", "instant", "time", "base64Binary", "oid", "uuid",
@@ -198,6 +200,8 @@ class _PathCompilation:
             self._type, self._many = "Extension", True
         elif name == "where":
             self._reads.append(_where(self._make_test(argument, self._type)))
+        elif name == "newest":
+            self._reads.append(_newest(compile_path(parse_fhir_path(argument), self._type, self._make_test)))
         elif name in {"first", "last"}:
             self._reads.append(_first if name == "first" else _last)
             self._many = False
@@ -263,6 +267,22 @@ def _extensions(item: Any) -> Iterable[Any]:
 
 def _where(test: Callable[[Any, ChangeReading], bool]) -> Read:
     return lambda items, reading: [one for one in items if test(one, reading)]
+
+
+def _newest(path: CompiledPath) -> Read:
+    """Return what orders items by a time, the newest first; those without one come last, in their order."""
+
+    def key(item: Any, reading: ChangeReading) -> float:
+        found = path.read([item], reading)
+        try:
+            moment = datetime.fromisoformat(str(found[0])) if found else None
+        except ValueError:
+            moment = None
+        if moment is None:
+            return float("inf")
+        return -(moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+    return lambda items, reading: sorted(items, key=lambda item: key(item, reading))
 
 
 def _skip(count: int) -> Read:

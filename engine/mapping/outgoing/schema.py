@@ -18,7 +18,7 @@ MAP: Final[JsonSchema] = {"type": "object"}
 NULL: Final[JsonSchema] = {"type": "null"}
 PATH: Final[JsonSchema] = {
     "type": "string",
-    "description": "element, element[0], extension('URL'), where(condition), first(), last(), skip(1), "
+    "description": "element, element[0], extension('URL'), where(condition), newest(path), first(), last(), skip(1), "
     "ofType(Type), resolve(), joined by dots",
 }
 CONDITION: Final[JsonSchema] = {

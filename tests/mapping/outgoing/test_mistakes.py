@@ -266,9 +266,9 @@ def test_a_case_that_differs_says_how(tmp_path: Path) -> None:
     from engine.mapping.outgoing.case import run_outgoing_cases  # noqa: PLC0415 - beside the mistakes
 
     file = tmp_path / "a.yaml"
-    file.write_text(
-        "tests: [{change: patient-created, patient: {gender: male}, expect: {event: A31, PID-8: F, absent: [PV1]}}]"
-    )
+    patient = "{identifier: [{value: '1'}], gender: male}"
+    expect = "{event: A31, PID-8: F, absent: [PV1]}"
+    file.write_text(f"tests: [{{change: patient-created, patient: {patient}, expect: {expect}}}]")
     (result,) = run_outgoing_cases(read_outgoing_cases([file]), read_outgoing([shipped("mappings")]))
     assert result.differences == (
         "event: expected 'A31', found 'A28'",

@@ -20,9 +20,11 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")) | 
     lambda text: text.strip() == text != '""' and text
 )
 
+PATIENT = {"resourceType": "Patient", "identifier": [{"value": "1"}]}
+
 
 def _patient(family: str) -> FhirChange:
-    patient = {"resourceType": "Patient", "name": [{"family": family, "given": ["Ann"]}], "birthDate": "1980-01-02"}
+    patient = {**PATIENT, "name": [{"family": family, "given": ["Ann"]}], "birthDate": "1980-01-02"}
     return FhirChange(ChangeKind.PATIENT_UPDATED, patient)
 
 
@@ -71,7 +73,7 @@ def test_repetitions_that_a_version_does_not_have_are_noted() -> None:
     coding = {"system": "urn:oid:2.16.840.1.113883.6.238"}
     omb = [{"url": "ombCategory", "valueCoding": {**coding, "code": code}} for code in ("2106-3", "2028-9")]
     race = {"url": "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race", "extension": omb}
-    change = FhirChange(ChangeKind.PATIENT_UPDATED, {"resourceType": "Patient", "extension": [race]})
+    change = FhirChange(ChangeKind.PATIENT_UPDATED, {**PATIENT, "extension": [race]})
     made = compile_outgoing(SOURCE, OutgoingSetting(version="2.3")).message(change, "1", NOW)
     assert isinstance(made, AdtMessage)
     assert parse(made.raw).named("PID")[0].field(10) == "2106-3"

@@ -29,14 +29,19 @@ from engine.mapping.outgoing.change import (
     NothingToSend,
     OutgoingSetting,
 )
-from engine.mapping.outgoing.compile import OutgoingMapping, OutgoingOutcome, compile_outgoing, read_outgoing
+from engine.mapping.outgoing.compile import MISSING, OutgoingMapping, OutgoingOutcome, compile_outgoing, read_outgoing
 from engine.mapping.outgoing.coverage import unused_rules
+from engine.mapping.outgoing.write import UNWRITABLE
 from engine.ops.cli.mapping.mappings import OfChannel, bytes_of, channel_in, folders_of
 from engine.terminal.options import AsJson, MappingName, Mappings
 from engine.terminal.table import print_json
 
 SUBJECTS: Final = ("Encounter", "Patient")
 CONTROL_ID: Final = "1"
+REMEDIES: Final = {
+    UNWRITABLE: "the character set lacks a character of it: take another one",
+    MISSING: "the event requires this segment: give the resource what it needs, a number for PID and MRG",
+}
 
 File = Annotated[Path, typer.Argument(help="A JSON file: a Patient, an Encounter, or a Bundle.", metavar="FILE")]
 Kind = Annotated[
@@ -181,8 +186,7 @@ def _outcome(mapping: OutgoingMapping, file: Path, kind: str) -> OutgoingOutcome
         return mapping.explained(_change(file, kind), CONTROL_ID, datetime.now(UTC))
     except MappingError as error:
         raise UsageError(
-            f"no message can be made: {error.reason} {error.location}; the character set"
-            f" {mapping.setting.character_set} lacks a character of it: take another one"
+            f"no message can be made: {error.reason} {error.location}; {REMEDIES[error.reason]}"
         ) from error
 
 

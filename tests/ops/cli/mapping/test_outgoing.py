@@ -130,6 +130,7 @@ def test_a_change_that_says_nothing(file: Path, tmp_path: Path) -> None:
     ("body", "options", "expected"),
     [
         ("{", (), "is not JSON"),
+        ('{"resourceType": "Patient"}', (), "required-segment-missing PID; the event requires"),
         ('{"resourceType": "Organization"}', (), "holds no Patient and no Encounter"),
         (json.dumps(PATIENT), ("--change", "visit-started"), "holds no Encounter"),
         (json.dumps(PATIENT), ("--change", "patient-update"), "did you mean 'patient-updated'?"),
@@ -158,7 +159,8 @@ def test_cases_are_run_and_rules_counted(tmp_path: Path) -> None:
     assert "0 differ" in output
     assert "never used: 0 rules" in output
     path = tmp_path / "a.yaml"
-    path.write_text("tests: [{case: one, change: patient-created, patient: {gender: male}, expect: {PID-8: F}}]")
+    patient = "{gender: male, identifier: [{value: '1'}], name: [{family: Ash}]}"
+    path.write_text(f"tests: [{{case: one, change: patient-created, patient: {patient}, expect: {{PID-8: F}}}}]")
     code, output = run("out", "test", str(path), "--json")
     assert code == 1
     report = json.loads(output)
@@ -166,7 +168,7 @@ def test_cases_are_run_and_rules_counted(tmp_path: Path) -> None:
     assert report["rules_never_used"]
     code, output = run("out", "test", str(path), "--unused")
     assert "a.yaml:1: one" in output
-    assert "XPN.1: family" in output
+    assert "XPN.6: suffix" in output
 
 
 def test_fidelity_lists_every_loss() -> None:
