@@ -6,7 +6,7 @@ from typing import Any, Final
 from engine.fhir.json import JsonObject
 from engine.mapping.outgoing.change import FhirChange, TracedField
 
-UNRESOLVED: Final = "unresolved-reference"
+UNRESOLVED: Final = "reference-left-out"
 
 
 class ChangeReading:

@@ -16,7 +16,8 @@ from engine.hl7.leaf import NULL_TEXT
 from engine.mapping.outgoing.change import OutgoingSetting
 from engine.mapping.outgoing.functions import CodedValue, Hl7Value, hl7_timestamp
 
-LEFT_OUT: Final = "left-out"
+LEFT_OUT: Final = "version-left-out"
+VALUE_LEFT_OUT: Final = "value-left-out"
 UNWRITABLE: Final = "unwritable-character"
 CUT: Final = "\r"
 LINE_BREAK: Final = "\\.br\\"
@@ -148,7 +149,7 @@ class MessageWriter:
     def _text(self, text: str, place: str, notes: Notes) -> str:
         if text == NULL_TEXT:
             # As it is, it would be read as a deletion.
-            notes.append(f"{LEFT_OUT} {place}")
+            notes.append(f"{VALUE_LEFT_OUT} {place}")
             return ""
         if SPECIAL.search(text) is None:
             return text

@@ -55,7 +55,7 @@ def test_two_quotation_marks_are_no_deletion() -> None:
     """A text that reads as the null of HL7 is left out, and noted."""
     made = UNICODE.message(_patient('""'), "1", NOW)
     assert isinstance(made, AdtMessage)
-    assert made.notes == ("left-out PID-5.1",)
+    assert made.notes == ("value-left-out PID-5.1",)
     assert parse(made.raw).named("PID")[0].field(5) == "^Ann"
 
 
@@ -77,4 +77,4 @@ def test_repetitions_that_a_version_does_not_have_are_noted() -> None:
     made = compile_outgoing(SOURCE, OutgoingSetting(version="2.3")).message(change, "1", NOW)
     assert isinstance(made, AdtMessage)
     assert parse(made.raw).named("PID")[0].field(10) == "2106-3"
-    assert "left-out PID-10(2)" in made.notes
+    assert "version-left-out PID-10(2)" in made.notes

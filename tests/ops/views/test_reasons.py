@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from engine.__main__ import app
 from engine.hl7.conformance.check import ConformanceRule
 from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.outgoing.change import ChangeKind
+from engine.mapping.outgoing.functions import OUTGOING_FUNCTIONS
 from engine.ops.views.handbook_search import FoundReasons, find_reasons
 from engine.ops.views.reasons import FAMILY, REASONS, SYMPTOMS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
@@ -46,6 +48,7 @@ NO_CODES: Final = {
     "given-up", "not-drafted", "ends-with", "transaction-response", "admin-notify", "process-message", "not-supported",
     "starts-with", "new-feed", "unusable-header", "api-version", "change-of-number", "move-of-number",
     "x-amz-fhir-idempotency-key", "x-amz-fhir-history-consistency-level",
+    "out-mapping", "out-segment", "out-datatype", "out-tests", "no-change",
 }  # fmt: skip
 
 
@@ -90,7 +93,8 @@ def of_the_source() -> set[str]:
                 found.update(one for one in said_by(node) if CODE.fullmatch(one))
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and COMPOUND.fullmatch(node.value):
                 found.add(node.value)
-    return found - NO_CODES - set(FUNCTIONS) - {str(rule) for rule in ConformanceRule} - {"reason", "hold", "required"}
+    words = NO_CODES | set(FUNCTIONS) | set(OUTGOING_FUNCTIONS) | {str(kind) for kind in ChangeKind}
+    return found - words - {str(rule) for rule in ConformanceRule} - {"reason", "hold", "required"}
 
 
 def of_the_mappings() -> Iterator[str]:
