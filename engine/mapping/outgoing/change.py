@@ -71,7 +71,7 @@ class OutgoingSetting:
 
 
 class AdtMessage(NamedTuple):
-    """One message; `notes` say what of the change it does not say (`version-left-out PID-39`, `unmapped-code PID-16`)."""
+    """One message; `notes` say what of the change it leaves out (`version-left-out PID-39`, `unmapped-code PID-16`)."""
 
     raw: bytes
     event: str
