@@ -245,6 +245,7 @@ def broken(secrets: Secrets) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.process
 async def test_what_is_wrong_with_a_secret_is_said_without_it(tmp_path: Path) -> None:
     """Unusable, readable by others, or written where a reference belongs: check, doctor and start name the key only."""
     secrets = Secrets(tmp_path)
