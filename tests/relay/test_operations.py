@@ -85,6 +85,8 @@ async def test_a_bulk_replay(hub: RelayRig) -> None:
     await hub.taken(*series(FEED, patients=10))
     await hub.settled(FEED)
     run = await hub.done("replays.start", state="delivered", rate=20, force=True, destination="ris")
+    # All of a run is taken up at once; a newer message that came before that would refuse its patient's older ones.
+    await receiver.until(FEED + 1)
     await hub.taken(*series(10, patients=10, first=FEED))
     await finished(hub, run["run"])
     await hub.settled(FEED + 10)
