@@ -278,11 +278,7 @@ class Dispatch:
         """Take nothing new, wait a bounded time for what is under way, then cut it off; a restart takes it up again."""
         self._stopping = True
         self._wake.set()
-        if self._under_way:
-            _done, late = await asyncio.wait(self._under_way, timeout=STOP_SECONDS)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await _finish(self._under_way, STOP_SECONDS)
         with contextlib.suppress(JournalError):
             await self._prefetched.give_back()
 
@@ -402,3 +398,15 @@ class Dispatch:
             self._wake.set()
         self._versions.tell(self.server if self._checked else None)
         await self._versions.keep(self.server)
+
+
+async def _finish(under_way: set[asyncio.Task[None]], seconds: float) -> None:
+    """Wait until nothing is under way, also what begins as something else ends; cut off what is late."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while under_way:
+                await asyncio.wait(under_way)
+    late = tuple(under_way)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)

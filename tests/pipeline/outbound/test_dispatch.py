@@ -1,5 +1,6 @@
-"""When a dispatch looks again, to the millisecond."""
+"""When a dispatch looks again, to the millisecond; and what it waits for when it stops."""
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,8 +11,10 @@ from engine.config.destination import Retry
 from engine.deliver.destination import FhirDestination
 from engine.deliver.throttling import Breaker, BreakerState
 from engine.journal.entry import Claimed
+from engine.pipeline.delivery_worker import SKIPPED, Carried, DeliveryWorker
 from engine.pipeline.dispatch import IDLE_SECONDS, Dispatch
 from engine.pipeline.outbound.throttle import DeliveryThrottle
+from engine.pipeline.outbound.version_checks import VersionChecks
 from tests.journal.desk import NOW, Desk
 
 UNTIL = 100.0
@@ -37,3 +40,32 @@ async def test_a_breaker_whose_time_comes_during_a_look_is_looked_at_again_at_on
     dispatch._prefetched.ready.extend([CLAIMED] * ready)
     assert await dispatch._go_on() < 1 < IDLE_SECONDS
     assert len(dispatch._prefetched.ready) == ready
+
+
+async def test_what_was_delivered_is_written_down_before_a_stop_ends(desk: Desk) -> None:
+    """Also where the answer comes once the stop has begun: a restart would carry it out again."""
+    shared: Any = SimpleNamespace(pauses=SimpleNamespace(of=lambda _name: None), clock=lambda: NOW, feeds={}, time=None)
+    destination = SimpleNamespace(settings=SimpleNamespace(in_feed_order=False))
+    throttle = DeliveryThrottle("d", 8, Retry(), lambda: 0.0, lambda: 0.0)
+    dispatch = Dispatch("d", cast("FhirDestination", destination), desk.journal, throttle, shared)
+    answered, settled = asyncio.Event(), []
+
+    async def deliver(_claimed: Claimed) -> Carried:
+        await answered.wait()
+        return Carried(SKIPPED)
+
+    async def settle(claimed: Claimed, _carried: Carried) -> bool:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        settled.append(claimed.seq)
+        return False
+
+    dispatch._worker = cast("DeliveryWorker", SimpleNamespace(deliver=deliver, settle=settle))
+    dispatch._versions = cast("VersionChecks", SimpleNamespace(tell=lambda _server: None, keep=lambda _: _nothing()))
+    dispatch._prefetched.ready.append(CLAIMED)
+    dispatch._start()
+    stopping = asyncio.create_task(dispatch.stop())
+    await asyncio.sleep(0)
+    answered.set()
+    await stopping
+    assert settled == [CLAIMED.seq]
