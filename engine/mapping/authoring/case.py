@@ -18,14 +18,14 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.listener_settings import Listen, Mllp
 from engine.config.model import words
-from engine.config.source import AuthoredFile, parse, read
+from engine.config.source import AuthoredFile
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.events import ADT
 from engine.hl7.header import read_header
 from engine.hl7.message import parse as parse_message
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping
-from engine.mapping.files.document import NONE, Edited, yaml_in
+from engine.mapping.files.document import NONE, Edited, read_cases_by, yaml_in
 from engine.mapping.files.reference import GUIDE, kind_of, nearest, type_names
 from engine.mapping.language.check import event_hint
 from engine.mapping.subject.events import SENT
@@ -98,18 +98,7 @@ class CaseResult(NamedTuple):
 
 def read_cases(files: Sequence[Path], edited: Edited = NONE) -> tuple[Case, ...]:
     """Read the cases of files, or of texts in their place; ConfigurationError holds every problem."""
-    problems: list[Problem] = []
-    cases: list[Case] = []
-    for file in files:
-        try:
-            source = parse(edited[file], str(file)) if file in edited else read(file)
-        except ConfigurationError as error:
-            problems += error.problems
-            continue
-        cases += _cases(source, problems)
-    if problems:
-        raise ConfigurationError(tuple(problems))
-    return tuple(cases)
+    return read_cases_by(_cases, files, edited)
 
 
 def cases_of(folder: Path, edited: Edited = NONE) -> tuple[Case, ...]:

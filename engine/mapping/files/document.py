@@ -5,13 +5,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from engine.config.source import AuthoredFile, scan, scan_text
+from engine.config.source import AuthoredFile, parse, read, scan, scan_text
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.files.kinds import misshapen, without
 from engine.mapping.files.overlay import LEVELS, REPLACES, Key, laid_over, unsaid
 from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
+
+_Case = TypeVar("_Case")
 
 # Texts in place of existing or new files: an author's unsaved edits.
 Edited = Mapping[Path, str]
@@ -205,6 +207,27 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
 def yaml_in(folder: Path, edited: Edited = NONE) -> list[Path]:
     """Return the YAML files of a folder by name, including new edited ones."""
     return sorted({*folder.glob("*.yaml"), *(path for path in edited if path.parent == folder)})
+
+
+def read_cases_by(
+    cases_of: Callable[[AuthoredFile, list[Problem]], Iterable[_Case]], files: Iterable[Path], edited: Edited = NONE
+) -> tuple[_Case, ...]:
+    """Read the cases of files, or of texts in their place; ConfigurationError holds every problem.
+
+    `cases_of` reads those of one file, and adds what is wrong with them to the problems.
+    """
+    problems: list[Problem] = []
+    cases: list[_Case] = []
+    for file in files:
+        try:
+            source = parse(edited[file], str(file)) if file in edited else read(file)
+        except ConfigurationError as error:
+            problems += error.problems
+            continue
+        cases += cases_of(source, problems)
+    if problems:
+        raise ConfigurationError(tuple(problems))
+    return tuple(cases)
 
 
 def read_group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edited) -> dict[str, Document]:

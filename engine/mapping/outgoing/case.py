@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from engine.config.source import AuthoredFile, parse, read
-from engine.errors import ConfigurationError, MappingError, PathError, Problem
+from engine.config.source import AuthoredFile
+from engine.errors import MappingError, PathError, Problem
 from engine.fhir.json import JsonObject
 from engine.hl7.events import VERSIONS
 from engine.hl7.message import Message
 from engine.hl7.message import parse as parse_message
 from engine.hl7.path import parse_path
-from engine.mapping.files.document import NONE, OUT, Edited, yaml_in
+from engine.mapping.files.document import NONE, OUT, Edited, read_cases_by, yaml_in
 from engine.mapping.files.reference import elements, kind_of, listed, nearest
 from engine.mapping.outgoing.change import ChangeKind, FhirChange, NothingToSend, OutgoingSetting, TracedField
 from engine.mapping.outgoing.compile import OutgoingMapping, OutgoingSource, compile_outgoing
@@ -69,18 +69,7 @@ def outgoing_cases(folder: Path, edited: Edited = NONE) -> tuple[OutgoingCase, .
 
 def read_outgoing_cases(files: Iterable[Path], edited: Edited = NONE) -> tuple[OutgoingCase, ...]:
     """Read the cases of files; ConfigurationError holds every problem."""
-    problems: list[Problem] = []
-    cases: list[OutgoingCase] = []
-    for file in files:
-        try:
-            source = parse(edited[file], str(file)) if file in edited else read(file)
-        except ConfigurationError as error:
-            problems += error.problems
-            continue
-        cases += _cases(source, problems)
-    if problems:
-        raise ConfigurationError(tuple(problems))
-    return tuple(cases)
+    return read_cases_by(_cases, files, edited)
 
 
 def run_outgoing_cases(cases: Sequence[OutgoingCase], source: OutgoingSource) -> tuple[OutgoingCaseResult, ...]:

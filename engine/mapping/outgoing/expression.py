@@ -16,10 +16,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from engine.mapping.language.expression import ARGUMENT, MAX_LENGTH, MAX_TEXTS, ExpressionError, FunctionCall, unquoted
+from engine.mapping.language.expression import (
+    ARGUMENT,
+    MAX_LENGTH,
+    MAX_TEXTS,
+    STAGE,
+    ExpressionError,
+    FunctionCall,
+    unquoted,
+)
 from engine.mapping.outgoing.path import FhirPath, parse_fhir_path
 
-STAGE: Final = re.compile(r"([a-z][a-z0-9-]*|[A-Z]{2,3})(?:\(((?:'[^']*'|[^()'])*)\))?")
 TEST: Final = re.compile(
     r"(?P<op>!=|=) *(?P<value>[^ ].*)"
     r"|(?P<none>not +)?in +\((?P<values>[^()]*)\)"

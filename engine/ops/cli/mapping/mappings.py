@@ -49,11 +49,7 @@ def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = Fal
     try:
         found = load(folders_of(mappings), name)
     except ConfigurationError as error:
-        if as_json:
-            print_json({"mapping": name, "problems": [problem._asdict() for problem in error.problems]})
-        else:
-            for problem in error.problems:
-                Console(stderr=True, highlight=False, soft_wrap=True).print(str(problem), markup=False)
+        show_problems(name, error, as_json=as_json)
         raise typer.Exit(1) from error
     costs = Costs(found)
     warnings = sorted((*costs.warnings(), *Negations(found.documents).warnings()))
@@ -67,6 +63,15 @@ def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = Fal
         print_costs(costs)
     documents = sum(1 for _ in found.documents.everything())
     typer.echo(f"{name}: {documents} files, no problems; {found.hash[:12]}")
+
+
+def show_problems(name: str, error: ConfigurationError, *, as_json: bool) -> None:
+    """Print what is wrong with a mapping: as JSON, or a line each on standard error."""
+    if as_json:
+        print_json({"mapping": name, "problems": [problem._asdict() for problem in error.problems]})
+        return
+    for problem in error.problems:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(str(problem), markup=False)
 
 
 def folders_of(mappings: Path | None) -> list[Path]:

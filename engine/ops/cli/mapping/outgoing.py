@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import orjson
 import typer
-from rich.console import Console
 
 from engine.config.source import AuthoredFile
 from engine.errors import ConfigurationError, MappingError, UsageError
@@ -32,7 +31,7 @@ from engine.mapping.outgoing.change import (
 from engine.mapping.outgoing.compile import MISSING, OutgoingMapping, OutgoingOutcome, compile_outgoing, read_outgoing
 from engine.mapping.outgoing.coverage import unused_rules
 from engine.mapping.outgoing.write import UNWRITABLE
-from engine.ops.cli.mapping.mappings import OfChannel, bytes_of, channel_in, folders_of
+from engine.ops.cli.mapping.mappings import OfChannel, bytes_of, channel_in, folders_of, show_problems
 from engine.terminal.options import AsJson, MappingName, Mappings
 from engine.terminal.table import print_json
 
@@ -66,11 +65,7 @@ def check(mappings: Mappings = None, name: MappingName = "adt", as_json: AsJson 
         source = read_outgoing(folders_of(mappings), name)
         mapping = compile_outgoing(source)
     except ConfigurationError as error:
-        if as_json:
-            print_json({"mapping": name, "problems": [problem._asdict() for problem in error.problems]})
-        else:
-            for problem in error.problems:
-                Console(stderr=True, highlight=False, soft_wrap=True).print(str(problem), markup=False)
+        show_problems(name, error, as_json=as_json)
         raise typer.Exit(1) from error
     if as_json:
         print_json({"mapping": name, "hash": mapping.hash, "problems": []})
