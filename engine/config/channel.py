@@ -6,7 +6,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
@@ -15,7 +15,7 @@ from engine.config.listener_settings import Limits, Listen
 from engine.config.model import TAG, Frozen, Placed, nearest
 from engine.config.network import Network, is_loopback
 from engine.config.relay import ALL, MLLP, Relay
-from engine.config.text import Line, Name, Uri, Word
+from engine.config.text import Line, Name, Uri, Word, zone_name
 
 # What each message is held against stays bounded, in a channel file as in an event file.
 MOST_FILTERS: Final = 50
@@ -128,24 +128,6 @@ def _did_you_mean(word: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _did_you_mean_zone(word: str) -> str:
-    """Return advice on a zone by likeness, of its whole name or of its place alone (`New York`), whatever the case."""
-    zones = sorted(available_timezones())
-    known = {zone.rpartition("/")[2].casefold(): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
-    known |= {zone.casefold(): zone for zone in zones}
-    near = get_close_matches(word.casefold().replace(" ", "_"), known, n=1, cutoff=0.7)
-    return f"; did you mean {known[near[0]]}?" if near else ""
-
-
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        hint = _did_you_mean_zone(name) or "; use a name such as America/New_York"
-        raise ValueError(f"{name!r} is no time zone{hint}") from error
-    return name
-
-
 def _source(text: str) -> str:
     if text.count("|") > 1 or not text.isprintable() or text != text.strip() or text.startswith("|") or not text:
         raise ValueError(
@@ -196,6 +178,14 @@ def _acknowledge(value: Any) -> Any:
     return {"when": value} if isinstance(value, str) else value
 
 
+# What means something in a channel that takes the events of a FHIR server: all else is about messages that come in.
+_OF_EVENTS: Final = frozenset(
+    {"channel", "listen", "allow", "timezone", "authorities", "base_uri", "limits", "destinations", "mode", "retention",
+     "contact"}
+)  # fmt: skip
+# Keys of a relay about messages that come in.
+_OF_MESSAGES: Final = ("send", "edit", "control_id", "relay")
+
 _FHIR_TAG: Final = f"{TAG}fhir"
 _MLLP_TAG: Final = f"{TAG}{MLLP}"
 
@@ -245,7 +235,7 @@ class Channel(Frozen):
         ("P",), min_length=1, description="values of MSH-11 accepted here; empty counts as P"
     )
     mapping: Word = Field("adt", description="name of the mapping")
-    timezone: Annotated[str, AfterValidator(_zone)] = Field(
+    timezone: Annotated[str, AfterValidator(zone_name)] = Field(
         "UTC", description="time zone of timestamps without an offset"
     )
     authorities: dict[Annotated[str, AfterValidator(_authority)], Uri] = Field(
@@ -383,6 +373,33 @@ class Channel(Frozen):
             needed = f"listening on {host} needs tls and an allow list"
             expected = f"{needed}: add them, or write 'insecure: accepted' where that is meant"
             yield ("listen", "mllp", "host"), f"found {host!r}", expected
+        yield from self._conflicts_of_events()
+
+    def _conflicts_of_events(self) -> Iterator[Placed]:
+        """Yield what does not go with the events of a FHIR server, or is of use with them alone."""
+        if self.listen.fhir is None:
+            for number, one in enumerate(self.destinations):
+                if isinstance(one, Relay) and one.outgoing is not None:
+                    expected = "write listen: {fhir: ...}, or leave outgoing out"
+                    yield ("destinations", number, "outgoing"), "found on a channel that takes HL7 v2", expected
+            return
+        server = self.listen.fhir.server.name
+        if server in {one.name for one in self.relays}:
+            found = f"{server}, which is a destination of type: mllp"
+            yield ("listen", "fhir", "server", "name"), found, "give the FHIR server a name of its own"
+        for key in sorted(self.model_fields_set - _OF_EVENTS):
+            yield (key,), "found with listen: fhir, whose events have no such thing", f"leave {key} out"
+        if self.mode is Mode.LOAD:
+            yield ("mode",), "load, of a FHIR server's events", "write live or shadow"
+        for number, one in enumerate(self.destinations):
+            if isinstance(one, Destination):
+                expected = "give a destination of type: mllp; what a FHIR server gets comes in by MLLP or HTTP"
+                yield ("destinations", number, "type"), "a FHIR server, with listen: fhir", expected
+                continue
+            for key in _OF_MESSAGES:
+                if key in one.model_fields_set:
+                    found = "found with listen: fhir, whose messages are the engine's own"
+                    yield ("destinations", number, key), found, f"leave {key} out; see outgoing"
 
     @property
     def servers(self) -> tuple[Destination, ...]:

@@ -86,15 +86,23 @@ def _clashes(one: Read, earlier: Read) -> Iterator[Placed]:
     if port := _shared_port(channel, other):
         place = ("listen", "mllp", "port")
         yield from _agreed(earlier, place, f"port {port} again", f"take another one: {same} listens there")
-    path = channel.listen.http.path if channel.listen.http else ""
-    if path and other.listen.http and path == other.listen.http.path:
-        yield from _agreed(
-            earlier, ("listen", "http", "path"), f"the path {path} again", f"take another one: {same} has it"
-        )
-    for number, destination in enumerate(channel.destinations):
-        for there, twin in enumerate(other.destinations):
+    for door in ("http", "fhir"):
+        mine, theirs = getattr(channel.listen, door), getattr(other.listen, door)
+        if mine and theirs and mine.path == theirs.path:
+            expected = f"take another one: {same} has it"
+            yield from _agreed(earlier, ("listen", door, "path"), f"the path {mine.path} again", expected)
+    for at, destination in _described(channel):
+        for there, twin in _described(other):
             if twin.name == destination.name:
-                yield from _differences(earlier, number, there, destination, twin)
+                yield from _differences(earlier, at, there, destination, twin)
+
+
+def _described(channel: Channel) -> Iterator[tuple[tuple[Step, ...], AnyDestination]]:
+    """Yield the systems that a channel describes, with their places in its file."""
+    for number, destination in enumerate(channel.destinations):
+        yield ("destinations", number), destination
+    if channel.listen.fhir is not None:
+        yield ("listen", "fhir", "server"), channel.listen.fhir.server
 
 
 def _agreed(earlier: Read, path: tuple[Step, ...], found: str, expected: str) -> Iterator[Placed]:
@@ -104,15 +112,19 @@ def _agreed(earlier: Read, path: tuple[Step, ...], found: str, expected: str) ->
 
 
 def _differences(
-    earlier: Read, number: int, there: int, destination: AnyDestination, twin: AnyDestination
+    earlier: Read,
+    place: tuple[Step, ...],
+    there: tuple[Step, ...],
+    destination: AnyDestination,
+    twin: AnyDestination,
 ) -> Iterator[Placed]:
     """Yield the keys by which two files describe one destination otherwise."""
     for path in _otherwise(destination.server.model_dump(), twin.server.model_dump()):
         found = f"the destination {destination.name} again, with another {path[-1]}"
         expected = f"one name is one destination: write it as in {earlier.source.file}, or give another name"
-        clash = ("destinations", there, *path), found, expected
+        clash = (*there, *path), found, expected
         if any(earlier.located([clash])):
-            yield ("destinations", number, *path), found, expected
+            yield (*place, *path), found, expected
 
 
 def _otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:

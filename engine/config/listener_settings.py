@@ -7,6 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from engine.config import pem
+from engine.config.fhir_events import FhirEvents
 from engine.config.model import Frozen, Placed
 from engine.config.text import FilePath, Host, Name, Word
 
@@ -68,15 +69,23 @@ class Http(Frozen):
 
 
 class Listen(Frozen):
-    """The doors of a channel, one or both."""
+    """The doors of a channel: MLLP, HTTP or both; or the events of a FHIR server."""
 
     mllp: Mllp | None = Field(None, description="the MLLP listener")
     http: Http | None = Field(None, description="the HTTP listener, with MLLP or alone")
+    fhir: FhirEvents | None = Field(
+        None,
+        description="the events of a FHIR server, which become HL7 v2 messages; alone",
+        examples=[{"path": "unnamed", "server": {"name": "unnamed", "base_url": "https://fhir.example/R4"}}],
+    )
 
     def conflicts(self) -> Iterator[Placed]:
-        """Yield a channel without any door."""
-        if self.mllp is None and self.http is None:
-            yield (), "found neither mllp nor http", "add one: a channel listens by mllp, by http, or by both"
+        """Yield a channel without any door, and one that takes messages and events."""
+        messages = self.mllp is not None or self.http is not None
+        if not messages and self.fhir is None:
+            yield (), "found neither mllp, http nor fhir", "add one: mllp, http or both for HL7 v2, or fhir for events"
+        if messages and self.fhir is not None:
+            yield ("fhir",), "found with mllp or http", "give the events a channel of their own"
 
 
 class Limits(Frozen):

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from engine.config.channel import Channel
+from engine.config.destination import Destination
 from engine.config.model import inner_model
 from engine.config.secret import Secret
 
@@ -41,7 +42,8 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[SettingRow]:
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         below, inner = _inner(field)
-        if inner is None or issubclass(inner, Secret):
+        # A server that is no item of `destinations` has the keys of one, which are there.
+        if inner is None or issubclass(inner, Secret) or (inner is Destination and not below):
             yield SettingRow(key, _default(field), _unit(key, field), field.description or "")
         else:
             yield from _rows(inner, f"{key}{below}.")

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from engine.config import pem
 from engine.config.destination import Retry
+from engine.config.fhir_events import Outgoing
 from engine.config.model import Frozen, Placed
 from engine.config.network import is_loopback
 from engine.config.text import FilePath, Host, Line, Name, Word
@@ -98,6 +99,9 @@ class Relay(Frozen):
         description="what is passed on: what the channel delivers, or also what it filters and, with "
         "`unhandled_messages: relay`, messages that the mapping is not for; never what was refused",
     )
+    outgoing: Outgoing | None = Field(
+        None, description="with listen: fhir, how its messages are made", examples=[{"version": "2.5.1"}]
+    )
     connect_seconds: float = Field(10, gt=0, le=600, description="longest wait for a connection")
     retry: Retry = Field(Retry(), description="backoff")
     on_held: Literal["hold-lane", "continue"] = Field(
@@ -123,8 +127,8 @@ class Relay(Frozen):
 
     @property
     def server(self) -> Self:
-        """The relay as every channel that names it describes it."""
-        return self
+        """The relay as every channel that names it describes it: without what a channel's messages are made by."""
+        return self.model_copy(update={"outgoing": None}) if self.outgoing is not None else self
 
     @property
     def concurrency(self) -> int:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -136,3 +137,22 @@ def entry_of_own(control_id: str) -> int | None:
     number = control_id[len(own_control_id(0)) - 1 :]
     is_number = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
     return int(number) if is_number and control_id == own_control_id(int(number)) else None
+
+
+def _did_you_mean_zone(word: str) -> str:
+    """Return advice on a zone by likeness, of its whole name or of its place alone (`New York`), whatever the case."""
+    zones = sorted(available_timezones())
+    known = {zone.rpartition("/")[2].casefold(): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
+    known |= {zone.casefold(): zone for zone in zones}
+    near = get_close_matches(word.casefold().replace(" ", "_"), known, n=1, cutoff=0.7)
+    return f"; did you mean {known[near[0]]}?" if near else ""
+
+
+def zone_name(name: str) -> str:
+    """Return the name of a time zone; ValueError where it is none."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        hint = _did_you_mean_zone(name) or "; use a name such as America/New_York"
+        raise ValueError(f"{name!r} is no time zone{hint}") from error
+    return name

@@ -10,7 +10,9 @@ from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
 from engine.config.channel import AnyDestination, Channel
 from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
+from engine.config.fhir_events import Outgoing
 from engine.config.model import Placed, Step, folded, nearest
+from engine.config.relay import Relay
 from engine.config.settings import shipped
 from engine.config.sign_in import ALGORITHMS, Auth
 from engine.config.sites import Sites, look_at_sites
@@ -26,6 +28,8 @@ from engine.mapping.compile import MappingSource, compile_edits, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
+from engine.mapping.outgoing.change import OutgoingSetting
+from engine.mapping.outgoing.compile import OutgoingMapping, compile_outgoing, read_outgoing
 from engine.mapping.relay.message_edit import MessageEdit
 from engine.mapping.subject.identity_checks import changed_systems, other_identity
 
@@ -55,7 +59,7 @@ class Configuration:
 
     `own_mappings`: of destinations that have another mapping than their channel, by channel and destination. `marks`:
     one of each mapping together with its cases. `edits`: of relays that send the messages edited, by channel and
-    destination.
+    destination; `outgoing`: the mappings of relays that get the events of a FHIR server.
     """
 
     channels: dict[str, Channel]
@@ -66,6 +70,7 @@ class Configuration:
     sites: Sites
     marks: frozenset[str]
     edits: dict[tuple[str, str], MessageEdit] = field(default_factory=dict)
+    outgoing: dict[tuple[str, str], OutgoingMapping] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +112,12 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     sources = _sources(files, read, problems)
     mappings, own = _compiled(read, sources, problems)
     edits = _edits(read, sources, problems)
+    outgoing = _outgoing(files, read, problems)
     problems += [problem for one in read for problem in _not_in_stu3(one, mappings, own)]
     problems += [problem for one in read for problem in _other_identity(one, sources)]
     problems += [problem for one in read for problem in _not_as_searched(one, sources)]
     by_name = {channel.channel: channel for channel in channels}
+    problems += [problem for one in read for problem in _unknown_feeds(one, by_name)]
     marks = _marks(files, sources, by_name)
     if in_force is not None:
         new = {name: one for name, one in sources.items() if marks.get(name) not in in_force}
@@ -125,7 +132,9 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     whole = None
     if not problems and alerting.value is not None and sites.value is not None:
         marked = frozenset(marks.values())
-        whole = Configuration(by_name, mappings, own, destinations, alerting.value, sites.value, marked, edits)
+        whole = Configuration(
+            by_name, mappings, own, destinations, alerting.value, sites.value, marked, edits, outgoing
+        )
     sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
     named = frozenset(destinations) if sure else None
     return ExaminedConfiguration(whole, tuple(sorted(set(problems))), warnings, named)
@@ -196,6 +205,58 @@ def _edits(
             continue
         edits |= {(channel.channel, name): edit for name, edit in found.items()}
     return edits
+
+
+def _outgoing(
+    files: Files, read: Sequence[Looked[Channel]], problems: list[Problem]
+) -> dict[tuple[str, str], OutgoingMapping]:
+    """Return the mapping of each relay that gets the events of a FHIR server; mistakes go to `problems`."""
+    found: dict[tuple[str, str], OutgoingMapping] = {}
+    folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
+    for looked in read:
+        channel = looked.value
+        if channel is None or channel.listen.fhir is None:
+            continue
+        for number, relay in enumerate(channel.destinations):
+            if not isinstance(relay, Relay):
+                continue
+            setting = outgoing_setting(channel, relay)
+            try:
+                source = read_outgoing(folders, (relay.outgoing or Outgoing()).mapping)
+                found[channel.channel, relay.name] = compile_outgoing(source, setting)
+            except ConfigurationError as error:
+                absent = [one for one in error.problems if one.path == "" and "not found in" in one.found]
+                place = ("destinations", number, "outgoing", "mapping")
+                problems += [each for one in absent for each in looked.located([(place, one.found, one.expected)])]
+                problems += [one for one in error.problems if one not in absent]
+    return found
+
+
+def outgoing_setting(channel: Channel, relay: Relay) -> OutgoingSetting:
+    """Return how a relay of a channel wants the messages of a FHIR server's events."""
+    wanted = relay.outgoing or Outgoing()
+    return OutgoingSetting(
+        version=wanted.version,
+        character_set=wanted.charset,
+        sending_application=wanted.sending_application,
+        sending_facility=wanted.sending_facility,
+        receiving_application=wanted.receiving_application,
+        receiving_facility=wanted.receiving_facility,
+        processing_id=wanted.processing_id,
+        zone=wanted.zone(channel.zone),
+        authorities=channel.authorities,
+        base_uri=channel.base_uri,
+    )
+
+
+def _unknown_feeds(looked: Looked[Channel], names: Mapping[str, Channel]) -> Iterator[Problem]:
+    """Yield the channels of `except_from` that no file describes."""
+    for number, relay in enumerate(looked.value.destinations if looked.value is not None else ()):
+        feeds = relay.outgoing.except_from if isinstance(relay, Relay) and relay.outgoing is not None else None
+        for at, name in enumerate(feeds or ()):
+            if name not in names:
+                place = ("destinations", number, "outgoing", "except_from", at)
+                yield from looked.located([(place, f"no channel {name!r}", nearest(name, names, "the channel files"))])
 
 
 def _not_in_stu3(

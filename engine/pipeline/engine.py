@@ -131,9 +131,7 @@ class Engine:
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
-            engine.feeds |= feeds_of(
-                configuration.channels, configuration.mappings, configuration.own_mappings, configuration.edits
-            )
+            engine.feeds |= _feeds(configuration)
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
             await engine.bulk_replays.recall()
@@ -193,9 +191,7 @@ class Engine:
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
-        self._put_in_force(
-            feeds_of(configuration.channels, configuration.mappings, configuration.own_mappings, configuration.edits)
-        )
+        self._put_in_force(_feeds(configuration))
         try:
             await self.listeners.change(before, configuration.channels)
         except AdtEngineError:
@@ -345,6 +341,10 @@ def _observe_certificate(settings: AnyDestination, kind: str) -> None:
     """Log what became of the files of the engine's own certificate for a destination."""
     log = _log.info if kind == RENEWED else _log.error
     log(kind.replace("-", " "), destination=settings.name, file=settings.own_certificate)
+
+
+def _feeds(of: Configuration) -> Feeds:
+    return feeds_of(of.channels, of.mappings, of.own_mappings, of.edits, of.outgoing)
 
 
 def _throttle(settings: AnyDestination) -> DeliveryThrottle:

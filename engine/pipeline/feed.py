@@ -11,6 +11,7 @@ from engine.errors import UsageError
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.files.reference import nearest
+from engine.mapping.outgoing.compile import OutgoingMapping
 from engine.mapping.relay.message_edit import MessageEdit
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
@@ -50,7 +51,8 @@ class Feed:
     """What one channel's messages are judged and mapped with; swapped whole on reload.
 
     `mapping` judges and identifies a message; `own` are those of destinations that have another for what is written,
-    `edits` those of relays that send the messages edited.
+    `edits` those of relays that send the messages edited, `outgoing` the mappings of those that get a FHIR server's
+    events.
     """
 
     channel: Channel
@@ -59,6 +61,7 @@ class Feed:
     required: frozenset[str]
     own: Table[str, Mapping]
     edits: Table[str, MessageEdit] = field(default_factory=dict)
+    outgoing: Table[str, OutgoingMapping] = field(default_factory=dict)
 
     def mapping_at(self, destination: str) -> Mapping:
         """Return the mapping that plans what is written to a destination."""
@@ -91,8 +94,9 @@ def feeds_of(
     mappings: Table[str, Mapping],
     own: Table[tuple[str, str], Mapping],
     edits: Table[tuple[str, str], MessageEdit] | None = None,
+    outgoing: Table[tuple[str, str], OutgoingMapping] | None = None,
 ) -> Feeds:
-    """Return the feeds of channels and their compiled mappings; `own` and `edits`: those of channel and destination."""
+    """Return the feeds of channels and their compiled mappings; the others: those of channel and destination."""
     return {
         name: Feed(
             channel,
@@ -101,6 +105,7 @@ def feeds_of(
             frozenset(settings.name for settings in channel.destinations if settings.required),
             {place: mapping for (channel_name, place), mapping in own.items() if channel_name == name},
             {place: edit for (channel_name, place), edit in (edits or {}).items() if channel_name == name},
+            {place: mapping for (channel_name, place), mapping in (outgoing or {}).items() if channel_name == name},
         )
         for name, channel in channels.items()
     }

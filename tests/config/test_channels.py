@@ -121,7 +121,7 @@ def test_a_source_is_application_and_facility_or_application_alone(tmp_path: Pat
             3,
             "listen.xyz",
             "unknown key",
-            "valid here: http, mllp",
+            "valid here: fhir, http, mllp",
             id="nothing-near",
         ),
         pytest.param(GOOD.replace("channel: riverbend\n", ""), 1, "channel", "missing", "required", id="missing"),

@@ -89,6 +89,13 @@ CHANNEL_ROWS: Final = (
     ("listen.mllp.commit_bytes", "perhaps", "found 'perhaps'", "true or false"),
     ("listen.mllp.reuse_port", "perhaps", "found 'perhaps'", "true or false"),
     ("listen.http.path", "a/b", "found 'a/b'", "letters, digits"),
+    ("listen.fhir.path", "a/b", "found 'a/b'", "letters, digits"),
+    ("listen.fhir.server", "record", "found a plain value", "block of keys"),
+    ("listen.fhir.source", "pigeon", "found 'pigeon'", "'webhook', 'subscription' or 'history'"),
+    ("listen.fhir.types", ["Patient", "Patient"], "Patient again", "each type once"),
+    ("listen.fhir.every_seconds", 0, "found '0'", "at least 0.1"),
+    ("listen.fhir.endpoint", "engine.example", "found 'engine.example'", "https://"),
+    ("listen.fhir.token", "swordfish", "a secret written in the file", "env"),
     ("allow", ["10.1.2.3/8"], "found '10.1.2.3/8'", "beyond its mask"),
     ("insecure", "acceptd", "found 'acceptd'", "'accepted'"),
     ("acknowledge.when", "delivred", "found 'delivred'", "did you mean delivered?"),
@@ -389,6 +396,16 @@ RELAY_ROWS: Final = (
     ("destinations[].acknowledgement.on_error", "skip", "found 'skip'", "'hold'"),
     ("destinations[].acknowledgement.on_unknown", "skip", "found 'skip'", "'resend' or 'hold'"),
     ("destinations[].relay", "some", "found 'some'", "'accepted' or 'all'"),
+    ("destinations[].outgoing.mapping", "nobodys", "not found in", "expected one of adt"),
+    ("destinations[].outgoing.version", "2.9.9", "found '2.9.9'", "'2.5.1'"),
+    ("destinations[].outgoing.charset", "UTF-9", "found 'UTF-9'", "'UNICODE UTF-8'"),
+    ("destinations[].outgoing.sending_application", "A\nB", "found", "one line"),
+    ("destinations[].outgoing.sending_facility", "A\nB", "found", "one line"),
+    ("destinations[].outgoing.receiving_application", "A\nB", "found", "one line"),
+    ("destinations[].outgoing.receiving_facility", "A\nB", "found", "one line"),
+    ("destinations[].outgoing.processing_id", "X", "found 'X'", "'P', 'T' or 'D'"),
+    ("destinations[].outgoing.timezone", "America/Riverbend", "America/Riverbend", "no time zone"),
+    ("destinations[].outgoing.except_from", "nobody", "found 'nobody'", "a list"),
     ("destinations[].connect_seconds", 0, "found '0'", "above 0"),
     ("destinations[].retry.first_seconds", 0, "found '0'", "above 0"),
     ("destinations[].retry.max_seconds", 0, "found '0'", "above 0"),
@@ -399,6 +416,12 @@ RELAY_ROWS: Final = (
 )
 
 
+EVENTS: Final[dict[str, Any]] = {
+    "channel": "registry-back",
+    "listen": {"fhir": {"path": "r", "server": {"name": "record", "base_url": "https://fhir.example/R4"}}},
+}
+
+
 def relay_for(key: str) -> dict[str, Any]:
     """Return the channel file that a wrong value of a relay's key is written into."""
     more: dict[str, Any] = {"order": "patient"} if key.endswith("connections") else {}
@@ -406,6 +429,8 @@ def relay_for(key: str) -> dict[str, Any]:
         more = {"send": "edited", "edit": [{"set": {"NAME": "RIS"}}]}
     if key.endswith(("tls.certificate", "tls.key")):
         more = {"tls": {"certificate": "/no/such.pem", "key": "/no/such.key"}}
+    if "outgoing" in key:
+        return EVENTS | {"destinations": [RELAY]}
     return CHANNEL | {"listen": {"http": {"path": "r"}}, "destinations": [RELAY | more]}
 
 
@@ -422,11 +447,20 @@ def placed(base: dict[str, Any], key: str, value: Any) -> tuple[str, str, int]:
     return text, ".".join(map(str, steps)), source.place(tuple(steps))[0]
 
 
+def source_for(key: str) -> str:
+    """Return the source of events of which a key is a setting."""
+    if key.endswith("every_seconds"):
+        return "history"
+    return "subscription" if key.endswith(("endpoint", "token")) else "webhook"
+
+
 def channel_for(key: str) -> dict[str, Any]:
     """Return the channel file that a wrong value of a key is written into."""
     written: dict[str, Any] = json.loads(json.dumps(CHANNEL))
     if "tls" not in key:
         del written["listen"]["mllp"]["tls"]
+    if "fhir" in key:
+        written["listen"] = {"fhir": EVENTS["listen"]["fhir"] | {"source": source_for(key)}}
     if key in BESIDE:
         written["destinations"][0]["auth"] = BESIDE[key][1]
     if key.startswith("filters"):
