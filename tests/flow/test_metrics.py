@@ -15,8 +15,8 @@ from tests.flow.test_brakes import person, up
 # Some metrics are of a file.
 pytestmark = pytest.mark.parametrize("journal", ["sqlite"], indirect=True)
 
-# Moved where they belong: tests/ops/access.
-ELSEWHERE = {"adt_log_ins"}
+# Moved where they belong: tests/ops/access and tests/relay/test_answers.py.
+ELSEWHERE = {"adt_log_ins", "adt_relay_repeats", "adt_relay_application_acks"}
 
 
 async def figures(rig: Rig) -> dict[str, float]:
