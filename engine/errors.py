@@ -128,6 +128,10 @@ def brief(error: AdtEngineError) -> str:
     return "; ".join(map(str, problems[:MOST_TOLD])) + (f"; and {rest} more" if rest > 0 else "")
 
 
+class EventError(AdtEngineError):
+    """What came as an event of a FHIR server is none; its text is a reason code and holds nothing of a patient."""
+
+
 class MappingError(AdtEngineError):
     """The mapping meets a message that it cannot map; `reason` is a code, never a value of the message."""
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from engine.config.channel import Channel
 from engine.config.destination import CLIENT_ID
@@ -22,14 +22,14 @@ from engine.deliver.throttling import MOST_LOCK_REFUSALS
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import NO_CLIENT_IDS, Abilities, abilities_of
 from engine.deliver.wire.authorizer import Authorizer
-from engine.deliver.wire.client import FhirClient, contexts
+from engine.deliver.wire.client import FhirClient, ServerResponse, contexts
 from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
 from engine.deliver.wire.exchange import Exchange, Memory
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import clock_codes
 from engine.deliver.wire.proxy import route_of
 from engine.deliver.wire.rate import RateLimiter
-from engine.deliver.wire.server import REFUSED, Caches, Continuity, DestinationServer, Fence, FixedHeaders
+from engine.deliver.wire.server import MEDIA_TYPE, REFUSED, Caches, Continuity, DestinationServer, Fence, FixedHeaders
 from engine.errors import DeliveryError, DestinationError, HeldDeliveryError, InvolvedRecord, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
@@ -106,6 +106,16 @@ class FhirDestination:
             NO_CLIENT_IDS: self.settings.create == CLIENT_ID and self.abilities.update_create is False,
         }
         return (*self.abilities.missing(), *(code for code, lacking in lacks.items() if lacking))
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> ServerResponse:
+        """Return the answer to one request of the caller's own, whatever it says; `path` may be a whole URL there."""
+        base = self._server.base
+        url = path if path.startswith(f"{base}/") else f"{base}/{path}"
+        return await self._server.ask(method, url, (("Content-Type", MEDIA_TYPE),) if body else (), body)
+
+    def inward(self, body: Any) -> Any:
+        """Return a resource of the server in R4; anything else as it is."""
+        return self._server.inward(body)
 
     async def check(self) -> Abilities:
         """Ask for the CapabilityStatement and keep what it says.
