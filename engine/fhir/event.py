@@ -93,7 +93,7 @@ def split(raw: bytes) -> tuple[bytes, ...]:
     if whole["resourceType"] != "Bundle":
         return (raw,)
     texts = _entry_texts(raw.decode())
-    entries = [_Entry(text, orjson.loads(text)) for text in texts]
+    entries = [_Item(text, orjson.loads(text)) for text in texts]
     entries = [one for one in entries if isinstance(one.value, dict)]
     focus = _focus(entries)
     events = [one for one in entries if _type_of(one.value) in TYPES and (focus is None or focus & _names(one.value))]
@@ -103,7 +103,7 @@ def split(raw: bytes) -> tuple[bytes, ...]:
     return tuple(_piece(one.text, *(each.text for each in _reached(one, by_name))) for one in events)
 
 
-class _Entry(NamedTuple):
+class _Item(NamedTuple):
     """One entry of a Bundle: its text as it came, and what it says."""
 
     text: str
@@ -166,16 +166,16 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _focus(entries: list[_Entry]) -> set[str] | None:
+def _focus(entries: list[_Item]) -> set[str] | None:
     """Return what a message is about, by reference; None for a Bundle that is no message."""
     headers = [one.value["resource"] for one in entries if _type_of(one.value) == "MessageHeader"]
     focus = [each.get("reference") for one in headers for each in one.get("focus") or () if isinstance(each, dict)]
     return {each for each in focus if isinstance(each, str)} if focus else None
 
 
-def _reached(entry: _Entry, by_name: Mapping[str, _Entry]) -> list[_Entry]:
+def _reached(entry: _Item, by_name: Mapping[str, _Item]) -> list[_Item]:
     """Return the entries that one refers to, directly or through others."""
-    found: dict[int, _Entry] = {}
+    found: dict[int, _Item] = {}
     heads = [entry]
     for _ in range(DEPTH):
         named = [by_name[name] for head in heads for name in _references(head.value) if name in by_name]

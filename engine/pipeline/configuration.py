@@ -256,7 +256,9 @@ def _unknown_feeds(looked: Looked[Channel], names: Mapping[str, Channel]) -> Ite
         for at, name in enumerate(feeds or ()):
             if name not in names:
                 place = ("destinations", number, "outgoing", "except_from", at)
-                yield from looked.located([(place, f"no channel {name!r}", nearest(name, names, "the channel files"))])
+                yield from looked.located(
+                    [(place, f"no channel {name!r}", nearest(name, names, "the files of channels"))]
+                )
 
 
 def _not_in_stu3(

@@ -32,6 +32,7 @@ from tests.config import (
     test_connectors,
     test_criteria,
     test_every_value,
+    test_fhir_events,
     test_http_client,
     test_laboratories,
     test_relay,
@@ -218,6 +219,7 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
     """Yield what is told of channels, alerts, the service's file, and the samples."""
     with patch.dict(os.environ, {"ADT_ENGINE_TEST_SECRET": SECRET}):
         yield from _told_of_channels(folder / "channels")
+        yield from _events(folder / "events")
         yield from _told_of_alerts(folder / "alerts")
         yield from _told_of_sites(folder / "sites")
         yield from _told_of_services(folder / "services")
@@ -238,6 +240,23 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
             own = write(folder / row, written)
             files = Files(own / "channels", own / "mappings", own / "data")
             yield from told(row, own, examine(files, machine=False).problems)
+
+
+def _events(folder: Path) -> Iterator[Told]:
+    """Yield what is told of channels that take the events of a FHIR server."""
+    base = test_fhir_events.EVENTS
+    in_the_clear = {"source": "subscription", "endpoint": "http://engine.example", "token": {"env": "TOKEN"}}
+    channels = [[base | row[0]] for row in rows_of(test_fhir_events.test_what_does_not_go_with_events)]
+    channels += [[base, base | {"channel": "second-back"}], [base | test_fhir_events.fhir(**in_the_clear)]]
+    channels += [[base | {"destinations": [test_fhir_events.EHR | {"outgoing": {"mapping": "nobodys"}}]}]]
+    channels += [[base | test_fhir_events.fhir(types=["Patient", "Patient"])]]
+    feed = {"listen": {"http": {"path": "r"}}, "destinations": [test_fhir_events.EHR | {"outgoing": {}}]}
+    channels += [[base | feed]]
+    for number, files in enumerate(channels):
+        texts = {f"{at}.yaml": json.dumps(one, indent=1) for at, one in enumerate(files)}
+        own = write(folder / f"events {number}", {f"channels/{name}": text for name, text in texts.items()})
+        examined = examine(Files(own / "channels", None, own / "data"), machine=False)
+        yield from told(f"events {number}", own, examined.problems + examined.warnings)
 
 
 def _asked(looked: Iterable[Looked[Any]]) -> tuple[Problem, ...]:
