@@ -293,6 +293,10 @@ class DestinationError(DeliveryError):
     """The destination as a whole cannot be used: token, permission or TLS."""
 
 
+class UnreadServerError(DeliveryError):
+    """The server of an event does not say now what that refers to: it is asked again later."""
+
+
 class StartError(AdtEngineError):
     """The process cannot start."""
 

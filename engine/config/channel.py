@@ -394,7 +394,7 @@ class Channel(Frozen):
         for number, one in enumerate(self.destinations):
             if isinstance(one, Destination):
                 expected = "give a destination of type: mllp; what a FHIR server gets comes in by MLLP or HTTP"
-                yield ("destinations", number, "type"), "a FHIR server, with listen: fhir", expected
+                yield ("destinations", number, "name"), "a FHIR server, with listen: fhir", expected
                 continue
             for key in _OF_MESSAGES:
                 if key in one.model_fields_set:

@@ -56,7 +56,7 @@ class FhirEvents(Frozen):
     endpoint: UrlOrEmpty = Field(
         "",
         description="with subscription: this engine's own address as the server reaches it, without the path",
-        examples=["https://engine.example:8443"],
+        examples=["https://hub.example:8443"],
     )
     token: Secret | None = Field(
         None, description="with subscription: the API token that the server is to send; {env: NAME} or {file: PATH}"

@@ -24,7 +24,7 @@ from engine.deliver.wire.abilities import NO_CLIENT_IDS, Abilities, abilities_of
 from engine.deliver.wire.authorizer import Authorizer
 from engine.deliver.wire.client import FhirClient, ServerResponse, contexts
 from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
-from engine.deliver.wire.exchange import Exchange, Memory
+from engine.deliver.wire.exchange import Exchange, Memory, versions
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import clock_codes
 from engine.deliver.wire.proxy import route_of
@@ -329,6 +329,7 @@ def _verdict(
         patient=exchange.references.get(PATIENT_NAME, "") if applied else "",
         visit=visit,
         involved=involved,
+        versions=versions(exchange),
     )
 
 

@@ -235,7 +235,7 @@ class RelayDestination:
         self,
         content: bytes,
         control_id: str,
-        journal_intent: Callable[[HttpRequest], Awaitable[None]],
+        journal_intent: Callable[[HttpRequest], Awaitable[None]] | None,
         *,
         at: datetime,
         entry: int,
@@ -246,7 +246,8 @@ class RelayDestination:
         """Send a message and return the verdict; errors of the journal pass through.
 
         `body` is kept of it where it is not what came in. `ambiguous`: an earlier attempt was begun, and how it ended
-        is not known; of a receiver with `on_unknown: hold` its intent is in the journal, as that of each attempt is.
+        is not known. `journal_intent` is awaited before the message is sent; None: what came of it says enough, but at
+        a receiver with `on_unknown: hold`.
         """
         if (ambiguous and self.holds_unknown) or END in content:
             return Verdict(VerdictKind.HELD, END_WITHIN if END in content else OUTCOME_UNKNOWN, unasked=True)
@@ -255,7 +256,7 @@ class RelayDestination:
             sending.notes = (SENT_AGAIN,)
         try:
             connection = await self._connection()
-            if self.holds_unknown:
+            if journal_intent is not None:
                 await journal_intent(sending.request)
                 sending.journaled = True
             if self._fence is not None:

@@ -61,6 +61,16 @@ class ServerResource:
             return mine < theirs
         return self.updated < other.updated if self.updated and other.updated else False
 
+    def follows(self, other: "ServerResource") -> bool:
+        """Say whether this is the very next version, as far as numbers of versions tell."""
+        mine, theirs = _version(self.tag), _version(other.tag)
+        return mine is not None and theirs is not None and mine == theirs + 1
+
+    @property
+    def version(self) -> int | None:
+        """The number of its version; None where it has none."""
+        return _version(self.tag)
+
     @property
     def updated(self) -> str:
         """When the server last wrote it, as it says; empty where it does not."""

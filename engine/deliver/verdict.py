@@ -101,6 +101,7 @@ class Verdict:
     `dry_run`: of an entry in shadow (filtered), what its dry run found, as JSON. `unasked`: it was reached without an
     answer of the destination, and says nothing of it. `patient` and `visit`: the records that a delivered plan's
     patient and the visit of that are now. `involved`: the records that a hold is about, as its error has them.
+    `versions`: what was written, as (`Patient/1`, version), as far as the server's answers say.
     """
 
     kind: VerdictKind
@@ -119,6 +120,7 @@ class Verdict:
     patient: str = ""
     visit: str = ""
     involved: tuple[InvolvedRecord, ...] = field(default=(), repr=False)
+    versions: tuple[tuple[str, str], ...] = ()
 
     @property
     def wrote(self) -> bool:

@@ -236,7 +236,7 @@ def _deleted(entry: Any) -> tuple[str, str]:
 def _event(entry: JsonObject, related: Mapping[str, JsonObject]) -> FhirEvent:
     response = entry.get("response")
     answer: JsonObject = response if isinstance(response, dict) else {}
-    tag, at = _ETAG.fullmatch(str(answer.get("etag") or "")), _moment(answer.get("lastModified"))
+    tag, at = _ETAG.fullmatch(str(answer.get("etag") or "")), moment_of(answer.get("lastModified"))
     version = tag[1] if tag else ""
     resource = entry.get("resource")
     type_, deleted_id = _deleted(entry)
@@ -252,11 +252,11 @@ def _event(entry: JsonObject, related: Mapping[str, JsonObject]) -> FhirEvent:
     own = stated.get("versionId")
     if isinstance(own, str) and _ID.fullmatch(own):
         version = own
-    at = _moment(stated.get("lastUpdated")) or at
+    at = moment_of(stated.get("lastUpdated")) or at
     return FhirEvent(resource["resourceType"], logical_id, version, at, resource, related)
 
 
-def _moment(text: Any) -> datetime | None:
+def moment_of(text: Any) -> datetime | None:
     """Return an instant; None for what is none, and for one without an offset."""
     try:
         moment = datetime.fromisoformat(text) if isinstance(text, str) else None

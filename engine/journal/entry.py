@@ -239,6 +239,28 @@ class MergeSeen:
     seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class SentResource:
+    """What a relay was last sent of a resource (`Patient/1`) of a FHIR server.
+
+    `version`: the server's, '' where it told none. `state`: what tells one change from another, as its reader wrote it.
+    """
+
+    resource: str
+    version: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWrite:
+    """A version of a resource that the engine has written itself, at a server, for a channel."""
+
+    server: str
+    resource: str
+    version: str
+    channel: str
+
+
 class FollowUpKind(StrEnum):
     """What a destination is asked for once an entry was delivered there."""
 
@@ -265,7 +287,8 @@ class Settlement:
     `keep_lane` false lets the lane flow past a held delivery (`on_held: continue`). `applied_at`: the event time that
     is now applied at the destination, None where nothing was applied or the message has no time. `inherited`: pairs of
     a record that was merged away and its survivor (`Patient/1`): what was listed within the one is within the other.
-    `follow_ups`: what the destination is to be asked for from now on, because of this delivery.
+    `follow_ups`: what the destination is to be asked for from now on, because of this delivery. `sent`: what the relay
+    has of a resource from now on; `own_writes`: the versions that the delivery has written.
     """
 
     seq: int
@@ -286,3 +309,5 @@ class Settlement:
     source: str = ""
     keep_lane: bool = True
     follow_ups: tuple[FollowUpRequest, ...] = ()
+    sent: SentResource | None = None
+    own_writes: tuple[OwnWrite, ...] = ()

@@ -5,7 +5,7 @@ the message, or its edit -> relay -> journal.settle
 """
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, NamedTuple, Self
 
@@ -13,31 +13,42 @@ from engine import fault, telemetry
 from engine.config.channel import Mode
 from engine.config.destination import CREATE_ONLY
 from engine.config.destination import Destination as Settings
+from engine.config.fhir_events import FhirEvents
 from engine.deliver.destination import FhirDestination
 from engine.deliver.relay import SENT_AGAIN, RelayDestination
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
-from engine.errors import JournalRefusedError, MappingError, MessageError, SealError, place_of
+from engine.errors import (
+    EventError,
+    JournalRefusedError,
+    MappingError,
+    MessageError,
+    SealError,
+    UnreadServerError,
+    place_of,
+)
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
-from engine.journal.entry import Claimed, FollowUpKind, FollowUpRequest, State
+from engine.journal.entry import Claimed, FollowUpKind, FollowUpRequest, OwnWrite, SentResource, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
 from engine.mapping.compile import Mapping
 from engine.mapping.subject.subject import Disposition
 from engine.pipeline.alerts.kind import PauseReason
-from engine.pipeline.feed import Feed, PipelineContext
+from engine.pipeline.feed import Feed, PipelineContext, is_watched, writers_of
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import EntryOutcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
 from engine.pipeline.outbound.follow_ups import FollowUps, is_announced, refusal
 from engine.pipeline.outbound.memory import DestinationMemory
-from engine.pipeline.outbound.relaying import DAMAGED, outgoing, relay_dry_run
+from engine.pipeline.outbound.relaying import DAMAGED, OutgoingMessage, outgoing, relay_dry_run
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 
 MOST_LATER: Final = 20
+# How a delivery ends after which a relay has what an event says.
+SETTLED: Final = frozenset({VerdictKind.DELIVERED, VerdictKind.FILTERED})
 SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
 
 _log = telemetry.logger()
@@ -50,12 +61,16 @@ def now_filtered(mapping: Mapping, message: Message) -> str:
 
 
 class Carried(NamedTuple):
-    """What came of one delivery: the verdict, the plan where there was one, what it is followed up by, and its feed."""
+    """What came of one delivery: the verdict, the plan where there was one, what it is followed up by, and its feed.
+
+    `sent`: what the relay has of a resource from now on.
+    """
 
     verdict: Verdict
     plan: Plan | None = None
     follow_ups: tuple[FollowUpRequest, ...] = ()
     feed: Feed | None = None
+    sent: SentResource | None = None
 
     def noting(self, *codes: str) -> Self:
         """Return the same with more notes in its verdict."""
@@ -83,17 +98,24 @@ class DeliveryWorker:
         """Deliver one entry and return what came of it, which is to be settled. Errors of the journal pass."""
         feed = self.shared.feeds.get(claimed.channel)
         begun = self.throttle.now()
+        if isinstance(self.destination, FhirDestination) and is_watched(self.shared.feeds, self.name):
+            self.shared.changes.writes.begin(self.name, claimed.seq)
         try:
             if feed is None:
                 carried = Carried(held("channel-removed"))
+            elif isinstance(self.destination, RelayDestination) and feed.channel.listen.fhir is not None:
+                carried = await self._change_sent(self.destination, claimed, feed, feed.channel.listen.fhir)
             elif isinstance(self.destination, RelayDestination):
                 carried = await self._relayed(self.destination, claimed, feed)
             else:
                 carried = await self._carry_out(self.destination, claimed, feed)
         except SealError:
             carried = Carried(held(DAMAGED))
-        except (MappingError, MessageError) as error:
+        except (MappingError, MessageError, EventError) as error:
             carried = Carried(held(error.reason if isinstance(error, MappingError) else "unreadable"))
+        except UnreadServerError as error:
+            unread = Verdict(VerdictKind.RETRY, str(error), error.codes, Failure.TRANSIENT, unasked=True)
+            carried = Carried(unread)
         except Exception as error:
             if self.journal.failed:
                 raise
@@ -118,19 +140,51 @@ class DeliveryWorker:
         fault.point("F10")
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             return Carried(shadowed(relay_dry_run(relay.settings, message)))
+        body = message.raw if message.raw != claimed.raw else b""
+        return Carried(
+            await self._sent(relay, claimed, message.raw, message.control_id, body=body, intended=relay.holds_unknown)
+        )
+
+    async def _change_sent(self, relay: RelayDestination, claimed: Claimed, feed: Feed, events: FhirEvents) -> Carried:
+        """Send the message of an event of a FHIR server, or nothing where it has nothing new for the relay."""
+        settings = feed.channel.relay_of(self.name)
+        if settings is None:
+            return Carried(held("channel-removed"))
+        if sha256(claimed.raw).digest() != claimed.digest:
+            raise MappingError(DAMAGED)
+        changes, now = self.shared.changes, self.shared.clock()
+        writers = writers_of(self.shared.feeds, events.server)
+        change = await changes.message(claimed, settings, feed.outgoing[self.name], writers, now)
+        fault.point("F10")
+        shadow = claimed.shadow or feed.channel.mode is Mode.SHADOW
+        if change.nothing:
+            verdict = Verdict(VerdictKind.FILTERED, change.nothing, unasked=True)
+        elif shadow:
+            verdict = shadowed(relay_dry_run(relay.settings, OutgoingMessage(change.raw, change.control_id)))
+        else:
+            verdict = await self._sent(relay, claimed, change.raw, change.control_id, body=change.raw, intended=True)
+            verdict = verdict.noting(*change.notes)
+        sent = change.sent if not shadow and verdict.kind in SETTLED else None
+        changes.sent(self.name, sent)
+        return Carried(verdict, sent=sent)
+
+    async def _sent(
+        self, relay: RelayDestination, claimed: Claimed, raw: bytes, control_id: str, *, body: bytes, intended: bool
+    ) -> Verdict:
+        """Send a message; `intended`: it is in the journal before, so that the same bytes are sent again."""
         verdict = await relay.deliver(
-            message.raw,
-            message.control_id,
-            lambda request: self.journal.intend(claimed.seq, self.name, request),
+            raw,
+            control_id,
+            (lambda request: self.journal.intend(claimed.seq, self.name, request)) if intended else None,
             at=self.shared.clock(),
             entry=claimed.seq,
             attempts_made=claimed.attempts_made,
-            body=message.raw if message.raw != claimed.raw else b"",
+            body=body,
             ambiguous=claimed.open_intent is not None,
         )
         if SENT_AGAIN in verdict.notes:
             telemetry.series(telemetry.RELAY_REPEATS, self.name).inc()
-        return Carried(verdict)
+        return verdict
 
     async def _carry_out(self, server: FhirDestination, claimed: Claimed, feed: Feed) -> Carried:
         message = self._message(claimed, feed)
@@ -232,6 +286,9 @@ class DeliveryWorker:
         keep_lane = self.destination.settings.on_held == "hold-lane"
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)
+        watched = is_mapped and bool(verdict.versions) and is_watched(self.shared.feeds, self.name)
+        own = tuple(OwnWrite(self.name, *one, claimed.channel) for one in verdict.versions) if watched else ()
+        result = replace(result, sent=carried.sent, own_writes=own) if own or carried.sent else result
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         awaited = feed is not None and feed.channel.acknowledge.when == "delivered"
@@ -248,6 +305,8 @@ class DeliveryWorker:
             await self.journal.settle(result)
             self.memory.forget_all()
         self.memory.settled(result)
+        self.shared.changes.settled(self.name, carried.sent)
+        self.shared.changes.writes.end(self.name, claimed.seq)
         for one in self.follow_ups if result.follow_ups else ():
             one.wake()
         self.health.count(claimed, verdict, result)

@@ -30,6 +30,7 @@ from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, ExaminedConfiguration, Files, examine
 from engine.pipeline.dispatch import DeliveryDestination, Dispatch
+from engine.pipeline.event_servers import EventServers
 from engine.pipeline.feed import Feeds, Handover, PipelineContext, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -37,6 +38,7 @@ from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.listeners import Listeners
 from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
+from engine.pipeline.outbound.change_messages import ChangeMessages
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.relaying import keep_application_ack
 from engine.pipeline.outbound.throttle import DeliveryThrottle
@@ -85,11 +87,15 @@ class Engine:
         self.damage = ""
         self.time = Timekeeper(journal, clock, steady)
         self.worker = Worker()
+        self.event_servers = EventServers(clock, _observe_certificate)
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
         self._publishing: asyncio.Future[None] | None = None
         self._marks: frozenset[str] = frozenset()
-        self._shared = PipelineContext(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
+        self._shared = PipelineContext(
+            self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time,
+            ChangeMessages(journal, self.event_servers.readers),
+        )  # fmt: skip
         self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
         self.bulk_replays = BulkReplays(self.entry_operations)
         self.catching_up = CatchingUp(
@@ -131,6 +137,7 @@ class Engine:
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
             engine._dispatch(engine._new_destinations(configuration))
+            await engine.event_servers.change(configuration.channels)
             engine.feeds |= _feeds(configuration)
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
@@ -192,10 +199,12 @@ class Engine:
         before = {name: feed.channel for name, feed in feeds.items()}
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
         self._put_in_force(_feeds(configuration))
+        await self.event_servers.change(configuration.channels)
         try:
             await self.listeners.change(before, configuration.channels)
         except AdtEngineError:
             self._put_in_force(feeds)
+            await self.event_servers.change(before)
             await self._end(added)
             raise
         self.alerting = configuration.alerting
@@ -229,6 +238,7 @@ class Engine:
         await self.worker.close()
         await self.bulk_replays.close()
         await self._end(set(self.dispatches))
+        await self.event_servers.close()
         if self.journal.is_shared:
             await asyncio.to_thread(keep_newest, self.journal, self.files.data)
         await self.journal.close()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from engine.config.channel import Channel
+from engine.config.destination import Destination
 from engine.errors import UsageError
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
@@ -15,6 +16,7 @@ from engine.mapping.outgoing.compile import OutgoingMapping
 from engine.mapping.relay.message_edit import MessageEdit
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
+from engine.pipeline.outbound.change_messages import ChangeMessages
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
 
@@ -89,6 +91,21 @@ class Feed:
 Feeds = dict[str, Feed]
 
 
+def writers_of(feeds: Feeds, server: Destination) -> tuple[str, ...]:
+    """Return the destinations that are a server: those of its name, and those at its base URL."""
+    base = server.base_url.rstrip("/")
+    found = (one for feed in feeds.values() for one in feed.channel.servers)
+    return tuple(
+        dict.fromkeys(one.name for one in found if server.name == one.name or one.base_url.rstrip("/") == base)
+    )
+
+
+def is_watched(feeds: Feeds, destination: str) -> bool:
+    """Say whether some channel takes the events of the server that a destination is."""
+    servers = (feed.channel.listen.fhir.server for feed in feeds.values() if feed.channel.listen.fhir is not None)
+    return any(destination in writers_of(feeds, server) for server in servers)
+
+
 def feeds_of(
     channels: Table[str, Channel],
     mappings: Table[str, Mapping],
@@ -127,3 +144,4 @@ class PipelineContext:
     merges: MergeRateLimiter
     clock: Callable[[], datetime]
     time: Timekeeper
+    changes: ChangeMessages

@@ -94,7 +94,7 @@ CHANNEL_ROWS: Final = (
     ("listen.fhir.source", "pigeon", "found 'pigeon'", "'webhook', 'subscription' or 'history'"),
     ("listen.fhir.types", ["Patient", "Patient"], "Patient again", "each type once"),
     ("listen.fhir.every_seconds", 0, "found '0'", "at least 0.1"),
-    ("listen.fhir.endpoint", "engine.example", "found 'engine.example'", "https://"),
+    ("listen.fhir.endpoint", "hub.example", "found 'hub.example'", "https://"),
     ("listen.fhir.token", "swordfish", "a secret written in the file", "env"),
     ("allow", ["10.1.2.3/8"], "found '10.1.2.3/8'", "beyond its mask"),
     ("insecure", "acceptd", "found 'acceptd'", "'accepted'"),

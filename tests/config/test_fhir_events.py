@@ -33,7 +33,7 @@ def fhir(**keys: Any) -> dict[str, Any]:
     ("change", "path", "words"),
     [
         ({"listen": EVENTS["listen"] | {"http": {"path": "r"}}}, "listen.fhir", "a channel of their own"),
-        ({"destinations": [SERVER | {"name": "other"}]}, "destinations.0.type", "type: mllp"),
+        ({"destinations": [SERVER | {"name": "other"}]}, "destinations.0.name", "type: mllp"),
         ({"destinations": [EHR | {"send": "original"}]}, "destinations.0.send", "see outgoing"),
         ({"destinations": [EHR | {"name": "record"}]}, "listen.fhir.server.name", "a name of its own"),
         ({"destinations": [EHR | {"outgoing": {"except_from": ["nobody"]}}]},
@@ -41,7 +41,7 @@ def fhir(**keys: Any) -> dict[str, Any]:
         ({"allow_merge": True}, "allow_merge", "leave allow_merge out"),
         ({"mode": "load"}, "mode", "live or shadow"),
         (fhir(source="subscription"), "listen.fhir.endpoint", "source: subscription needs endpoint"),
-        (fhir(endpoint="https://engine.example"), "listen.fhir.endpoint", "write source: subscription"),
+        (fhir(endpoint="https://hub.example"), "listen.fhir.endpoint", "write source: subscription"),
         (fhir(every_seconds=5), "listen.fhir.every_seconds", "write source: history"),
     ],
 )  # fmt: skip

@@ -51,7 +51,8 @@ class Line:
         """Deliver a message."""
         raw = f"MSH|^~\\&|A|B|C|D|||ADT^A08|{control_id}|P|2.5\r".encode()
         given = {"at": NOW, "entry": entry, "attempts_made": 0} | given
-        return await self.relay.deliver(raw, control_id, self._intend, **given)
+        intend = self._intend if self.relay.holds_unknown else None
+        return await self.relay.deliver(raw, control_id, intend, **given)
 
 
 @contextlib.asynccontextmanager

@@ -245,7 +245,7 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
 def _events(folder: Path) -> Iterator[Told]:
     """Yield what is told of channels that take the events of a FHIR server."""
     base = test_fhir_events.EVENTS
-    in_the_clear = {"source": "subscription", "endpoint": "http://engine.example", "token": {"env": "TOKEN"}}
+    in_the_clear = {"source": "subscription", "endpoint": "http://hub.example", "token": {"env": "TOKEN"}}
     channels = [[base | row[0]] for row in rows_of(test_fhir_events.test_what_does_not_go_with_events)]
     channels += [[base, base | {"channel": "second-back"}], [base | test_fhir_events.fhir(**in_the_clear)]]
     channels += [[base | {"destinations": [test_fhir_events.EHR | {"outgoing": {"mapping": "nobodys"}}]}]]

@@ -22,6 +22,7 @@ from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
+from engine.pipeline.outbound.change_messages import ChangeMessages
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.receive.block import Block, BlockKind
@@ -58,8 +59,9 @@ class Door:
         feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping}, {})
         journal = desk.journal
         shared = PipelineContext(
-            feeds, Handover(), Outcomes(), Pauses(journal), MergeRateLimiter(journal), clock, Timekeeper(journal, clock)
-        )
+            feeds, Handover(), Outcomes(), Pauses(journal), MergeRateLimiter(journal), clock,
+            Timekeeper(journal, clock), ChangeMessages(journal, {}),
+        )  # fmt: skip
         self.counters = Counters()
         self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", self.counters)
 

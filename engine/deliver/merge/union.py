@@ -168,15 +168,20 @@ async def unite(exchange: Exchange, source: ServerResource, survivor: ServerReso
         return "linked"
     await _preview(exchange, source, survivor)
     fault.point("F18")
+    before: dict[str, ServerResource] = {}
     for one in (source, survivor):
         now = await exchange.read_again(one)
         if now is None or not now.same_as(one):
             raise exchange.interrupt()
+        before[now.reference] = now
     await exchange.write("POST", _path(exchange), _parameters(exchange, source, survivor, preview=False))
     fault.point("F18")
     after = await exchange.read(source.logical_id)
     if after is not None and replaced_by(after.body) != survivor.logical_id and after.body.get("active") is not False:
         raise unclear("merge-unverified")
+    # The next version of the record that the merge took away is the merge's own.
+    if after is not None and after.follows(before[source.reference]):
+        exchange.proven.append((after.reference, str(after.version)))
     exchange.wrote(survivor.reference)
     return "merged"
 

@@ -1,5 +1,6 @@
 """The exchange of one delivery with its server: reads, journaled writes, the account of all of it, and its memory."""
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -43,6 +44,7 @@ class Memory(Protocol):
         """Return the id of the Patient that one was merged into; empty where that is not known."""
 
 
+_TAG: Final = re.compile(r'(?:W/)?"([A-Za-z0-9.-]{1,64})"', re.ASCII)
 INVALID: Final = "invalid-output"
 MOST_PLACES: Final = 5
 
@@ -81,7 +83,7 @@ class Exchange(Learned):
     `repeatable`: all that the plan writes shows in what it writes, once it is read. `decided`: holds that a person
     has decided, each a code and its place; `place`: that of the interaction at hand, among several of its kind.
     `entry`: the number of the entry, 0 without one. `waits_for_locks`: what is refused for a lock is to come again as
-    it is, after a pause.
+    it is, after a pause. `writes`: method, path and answer of each write so far.
     """
 
     def __init__(
@@ -112,7 +114,7 @@ class Exchange(Learned):
         self.place = ""
         self.response_log = ResponseLog()
         self.more = False
-        self._written: list[tuple[str, str, ServerResponse | None]] = []
+        self.writes: list[tuple[str, str, ServerResponse | None]] = []
         self._intend = intend
         self._at = at
         self.tried = attempts_made > 0
@@ -265,7 +267,7 @@ class Exchange(Learned):
         url = f"{self.server.base}/{path}" if path else self.server.base
         recorded = self.response_log.take(name_of(method, url, headers)) if self.response_log else None
         if recorded is not None:
-            self._written.append((method, path, recorded))
+            self.writes.append((method, path, recorded))
             return recorded
         names = (("Content-Type", MEDIA_TYPE), *headers)
         request = self._request(method, url, names, content)
@@ -289,7 +291,7 @@ class Exchange(Learned):
         elif failure is Failure.NONE and outcome.is_fault(answer.json):
             failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
         if changes and failure is Failure.NONE:
-            self._written.append((method, path, answer))
+            self.writes.append((method, path, answer))
             if method == "POST" or answer.status == 201:
                 self.made.add(_written(method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
@@ -319,12 +321,12 @@ class Exchange(Learned):
 
     def written(self) -> tuple[str, ...]:
         """Return what was written so far, as `Patient/1`, each once and in order; not what was deleted."""
-        found = (_written(method, path, answer) for method, path, answer in self._written)
+        found = (_written(method, path, answer) for method, path, answer in self.writes)
         return tuple(dict.fromkeys(one for one in found if one))
 
     def wrote(self, reference: str) -> None:
         """Note a resource that an operation wrote."""
-        self._written.append(("PUT", reference, None))
+        self.writes.append(("PUT", reference, None))
 
     def patient_of(self, answer: ServerResponse, type_: str = PATIENT) -> ServerResource:
         """Return the Patient that a write answered with, or a resource of another type; else AmbiguousDeliveryError."""
@@ -403,6 +405,30 @@ def _written(method: str, path: str, answer: ServerResponse | None) -> str:
     own = body.get("id") if isinstance(body, dict) and body.get("resourceType") == path else ""
     logical_id = own or id_of(answer.headers.get("location", ""), path)
     return f"{path}/{logical_id}" if logical_id else ""
+
+
+def versions(exchange: Exchange) -> tuple[tuple[str, str], ...]:
+    """Return the versions that were written, as far as the answers tell them: (`Patient/1`, `3`)."""
+    stated = [(_place_of(*one), _version_of(one[2])) for one in exchange.writes]
+    return tuple((reference, version) for reference, version in (*stated, *exchange.proven) if reference and version)
+
+
+def _place_of(method: str, path: str, answer: ServerResponse | None) -> str:
+    """Return the reference of what a write wrote or deleted; empty for a match and an operation."""
+    return path if method == "DELETE" else _written(method, path, answer)
+
+
+def _version_of(answer: ServerResponse | None) -> str:
+    """Return the version that an answer to a write names; '' where it names none."""
+    if answer is None:
+        return ""
+    tag = _TAG.fullmatch(answer.headers.get("etag", ""))
+    if tag:
+        return tag[1]
+    body = answer.json
+    meta = body.get("meta") if isinstance(body, dict) else None
+    version = meta.get("versionId") if isinstance(meta, dict) else None
+    return version if isinstance(version, str) else ""
 
 
 async def _unjournaled(_request: HttpRequest) -> None:

@@ -13,7 +13,8 @@ V = TypeVar("V")
 class Learned:
     """The knowledge of one delivery; `Exchange` says what each part of it is.
 
-    `vacant`: references that were read in this delivery and are free, and whether a record there was deleted.
+    `vacant`: references that were read in this delivery and are free, and whether a record there was deleted. `proven`:
+    versions that an operation wrote, as reading before and after it has shown.
     """
 
     def __init__(self) -> None:
@@ -22,6 +23,7 @@ class Learned:
         self.owned: dict[str, Owned] = {}
         self.merges: list[Merged] = []
         self.inherited: list[Inherited] = []
+        self.proven: list[tuple[str, str]] = []
         self.deleted = False
         self.heard = False
         self.references: dict[str, str] = {}

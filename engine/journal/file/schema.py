@@ -46,6 +46,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0016_key_mark", tables.KEY_MARK),
     ("0017_row_checks", tables.ROW_CHECKS),
     ("0018_tally", tables.TALLY),
+    ("0019_way_back", tables.WAY_BACK),
 )
 
 

@@ -405,3 +405,22 @@ KEY_MARK: Final = ("CREATE TABLE key_mark (id INTEGER PRIMARY KEY CHECK (id = 1)
 ROW_CHECKS: Final = tuple(
     f"ALTER TABLE {table} ADD COLUMN crc BIGINT" for table in ("attempt", "delivery", "known", "owned")
 )
+
+# What a relay was last sent of a resource on a FHIR server: its version there, and what tells one change from another.
+_SENT_RESOURCE: Final = """
+CREATE TABLE sent_resource (
+  destination TEXT NOT NULL, resource TEXT NOT NULL, version TEXT NOT NULL, state TEXT NOT NULL, seq BIGINT NOT NULL,
+  PRIMARY KEY (destination, resource)) WITHOUT ROWID
+"""
+# The versions that the engine itself has written for a channel: no change of anybody else.
+_OWN_WRITE: Final = """
+CREATE TABLE own_write (
+  server TEXT NOT NULL, resource TEXT NOT NULL, version TEXT NOT NULL, channel TEXT NOT NULL, at BIGINT NOT NULL,
+  PRIMARY KEY (server, resource, version)) WITHOUT ROWID
+"""
+# Up to where the history of a type was read for a channel, as the server wrote it.
+_EVENT_CURSOR: Final = """
+CREATE TABLE event_cursor (
+  channel TEXT NOT NULL, type TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (channel, type)) WITHOUT ROWID
+"""
+WAY_BACK: Final = (_SENT_RESOURCE, _OWN_WRITE, _EVENT_CURSOR, "CREATE INDEX own_write_at ON own_write (at)")

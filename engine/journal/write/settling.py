@@ -14,6 +14,7 @@ from engine.journal.entry import UNFINISHED, RequestOutcome, Settlement, State, 
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.row_digest import of_attempt, of_delivery
+from engine.journal.state import way_back
 from engine.journal.state.counters import NOTE, count_ends, notes_of
 from engine.journal.state.follow_ups import promise
 from engine.journal.state.memory import remember
@@ -160,6 +161,7 @@ class Settling:
             count_ends(self._connection, settlements)
             remember(self._connection, self._sealing, settlements, lanes_of)
             promise(self._connection, settlements)
+            way_back.remember(self._connection, settlements)
         runnable = self._free(freed, len(settlements))
         if any(runnable) or any(one.state is State.RECEIVED for one in settlements):
             self._claims.mark_runnable()

@@ -19,6 +19,7 @@ from engine.journal.journal import Journal
 from engine.journal.maintenance.retention import RetentionPolicy, Rules, prune
 from engine.journal.maintenance.verify import damage_of
 from engine.journal.read.backlog import backlogs
+from engine.journal.state import way_back
 from engine.journal.state.rollup import roll_up
 from engine.journal.state.tally import TallyKey
 from engine.pipeline.engine import Engine
@@ -81,6 +82,8 @@ async def prune_all(journal: Journal, channels: Mapping[str, Channel], now: date
         bodies, entries = bodies + page.bodies, entries + page.entries
         body, whole = page.next_body, page.next_entry
         await asyncio.sleep(PRUNE_REST_SECONDS)
+    while await journal.write(partial(way_back.forget, now=now)):
+        pass
     if bodies or entries:
         _log.info("pruned", bodies=bodies, entries=entries)
     return {"bodies": bodies, "entries": entries}
