@@ -17,7 +17,7 @@ from engine.journal.read import backlog, counting, filtering, holding, selecting
 from engine.journal.read.searching import EntrySearch
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
-from engine.journal.state import counters, follow_ups, memory, rollup, tally
+from engine.journal.state import counters, event_cursors, follow_ups, memory, rollup, tally
 from engine.journal.write import bulk_replay, entry_lookup, job, operations, recording, settling
 
 HOT = (
@@ -35,6 +35,7 @@ HOT = (
     job,
     backlog,
     clocks,
+    event_cursors,
     follow_ups,
     rollup,
     tally,
