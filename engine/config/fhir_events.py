@@ -46,7 +46,8 @@ class FhirEvents(Frozen):
     )
     source: Literal["webhook", "subscription", "history"] = Field(
         WEBHOOK,
-        description="webhook: somebody has made a Subscription there; subscription: the engine makes and keeps one; "
+        description="webhook: somebody has made a Subscription there; subscription: the engine makes and keeps one of "
+        "each type, and asks for the history each minute, for what was not sent and for deletions; "
         "history: the engine asks for the history of each type, in order and with deletions",
     )
     types: tuple[FhirType, ...] = Field(

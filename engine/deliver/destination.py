@@ -110,7 +110,7 @@ class FhirDestination:
     async def request(self, method: str, path: str, body: bytes = b"") -> ServerResponse:
         """Return the answer to one request of the caller's own, whatever it says; `path` may be a whole URL there."""
         base = self._server.base
-        url = path if path.startswith(f"{base}/") else f"{base}/{path}"
+        url = path if path.startswith((f"{base}/", f"{base}?")) else f"{base}/{path}"
         return await self._server.ask(method, url, (("Content-Type", MEDIA_TYPE),) if body else (), body)
 
     def inward(self, body: Any) -> Any:

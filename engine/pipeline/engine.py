@@ -13,12 +13,14 @@ from typing import Final
 from engine import fault, telemetry
 from engine.clock import now
 from engine.config.alerting import Alerting
-from engine.config.channel import AnyDestination
+from engine.config.channel import AnyDestination, Channel
 from engine.config.destination import Destination as Settings
+from engine.config.fhir_events import FhirEvents
 from engine.config.relay import Relay
 from engine.config.sites import Sites
 from engine.database.durable import make_folder
 from engine.deliver.destination import FhirDestination
+from engine.deliver.fhir_reader import FhirReader
 from engine.deliver.relay import ApplicationAck, RelayDestination
 from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
@@ -33,6 +35,7 @@ from engine.pipeline.dispatch import DeliveryDestination, Dispatch
 from engine.pipeline.event_servers import EventServers
 from engine.pipeline.feed import Feeds, Handover, PipelineContext, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
+from engine.pipeline.inbound.event_sources import EventSources
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
@@ -76,7 +79,8 @@ class Engine:
         self.counters: dict[str, Counters] = {}
         self.pauses = Pauses(journal)
         self.merges = MergeRateLimiter(journal)
-        self.listeners = Listeners(journal, self._intake)
+        self.sources = EventSources(journal, partial(_reader, journal), partial(self._watch, name=""), clock)
+        self.listeners = Listeners(journal, self._intake, self.sources)
         self.alerts = AlertBook(journal)
         self.alerting = Alerting()
         self.sites = Sites()
@@ -341,6 +345,19 @@ def destination_of(settings: Settings, configuration: Configuration, fence: Fenc
     channel = next(
         one for one in configuration.channels.values() if settings.name in {each.name for each in one.destinations}
     )
+    return _fhir_client(settings, channel, fence)
+
+
+def reader_of(channel: Channel, events: FhirEvents, fence: Fence | None = None) -> FhirReader:
+    """Return what asks the FHIR server whose events a channel takes; `fence` as of a destination."""
+    return FhirReader(_fhir_client(events.server, channel, fence))
+
+
+def _reader(journal: Journal, channel: Channel, events: FhirEvents) -> FhirReader:
+    return reader_of(channel, events, fence(journal, events.server.timeout_seconds))
+
+
+def _fhir_client(settings: Settings, channel: Channel, fence: Fence | None) -> FhirDestination:
     observe = partial(_observe_certificate, settings)
     return FhirDestination(
         settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence, observe=observe

@@ -16,6 +16,7 @@ from engine.journal.journal import Journal
 from engine.journal.state import pausing
 from engine.journal.state.pausing import Stopped
 from engine.pipeline.feed import Feeds
+from engine.pipeline.inbound.event_sources import EventSources
 from engine.pipeline.intake import Intake
 from engine.receive.block import EventKind
 from engine.receive.conversation import FAILED
@@ -38,11 +39,15 @@ _log = telemetry.logger()
 
 
 class Listeners:
-    """The listeners of one engine by channel; `intake_of` makes what answers behind one."""
+    """The listeners of one engine by channel; `intake_of` makes what answers behind one.
 
-    def __init__(self, journal: Journal, intake_of: Callable[[str], Intake]) -> None:
+    `sources` bring events to the channels that ask for them; they go on and stop with the listeners.
+    """
+
+    def __init__(self, journal: Journal, intake_of: Callable[[str], Intake], sources: EventSources) -> None:
         self._journal = journal
         self._intake_of = intake_of
+        self._sources = sources
         self.open: dict[str, OpenListener] = {}
         self.intakes: dict[str, Intake] = {}
         self.stopped: dict[str, Stopped] = {}
@@ -84,6 +89,7 @@ class Listeners:
         if channel.listen.mllp is not None:
             self.open[name] = listening = await self._listen(channel, channel.listen.mllp, intake)
             _log.info("listening", channel=name, address=listening.host, port=listening.port)
+        await self._sources.start(channel)
         self.intakes[name] = intake
 
     def refused(self, name: str) -> Mapping[tuple[str, str], int]:
@@ -100,6 +106,7 @@ class Listeners:
     async def leave(self, name: str, seconds: float = DRAIN_SECONDS) -> None:
         """Close the listeners of a channel after what is under way was answered, at most `seconds` later."""
         self.intakes.pop(name, None)
+        await self._sources.stop(name)
         listening = self.open.pop(name, None)
         if listening is not None:
             await listening.drain(seconds)

@@ -93,6 +93,7 @@ STAGES: Final[Mapping[str, frozenset[str]]] = {
         {
             AlertKind.CONNECTIONS_REFUSED,
             AlertKind.NO_SENDER,
+            AlertKind.EVENTS_UNREAD,
             AlertKind.NO_TRAFFIC,
             AlertKind.NEW_SOURCE,
             AlertKind.MERGE_BURST,

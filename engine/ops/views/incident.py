@@ -146,6 +146,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, str], str]]] = {
     AlertKind.NO_TRAFFIC: _with("{0} receives no messages: {1}."),
     AlertKind.CONNECTIONS_REFUSED: _with("{0} refuses senders: {1}."),
     AlertKind.NO_SENDER: _with("No sender is connected to {0}: {1}."),
+    AlertKind.EVENTS_UNREAD: _with("The events of {0} are not read from its FHIR server: {1}."),
     AlertKind.ERROR_RATIO: _with("Many deliveries to {0} fail or are held: {1}."),
     AlertKind.REFUSAL_RATIO: _with("{0} refuses many messages: {1}."),
     AlertKind.CERTIFICATE_EXPIRY: _certificate("has {}"),

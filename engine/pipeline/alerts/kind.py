@@ -16,6 +16,7 @@ class AlertKind(StrEnum):
     NO_TRAFFIC = "no-traffic"
     CONNECTIONS_REFUSED = "connections-refused"
     NO_SENDER = "no-sender"
+    EVENTS_UNREAD = "events-unread"
     ERROR_RATIO = "error-ratio"
     REFUSAL_RATIO = "refusal-ratio"
     CERTIFICATE_EXPIRY = "certificate-expiry"

@@ -79,6 +79,7 @@ class ChannelFacts:
     """What is known of a channel now; `silent_since` is when the last message came, or the engine started.
 
     `refused`: what is said of those who were refused within the window: which address, how often, and by what.
+    `unread`: why the events of its FHIR server are not read.
     """
 
     listening: bool
@@ -94,6 +95,7 @@ class ChannelFacts:
     hours: Mapping[int, int] = field(default_factory=dict)
     certificates: Certificates = ()
     refused: tuple[str, ...] = ()
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ def _of_channel(
     yield AlertCondition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
     yield from _share(AlertKind.REFUSAL_RATIO, name, facts.refusals, alerting.refusal_ratio, is_open)
     yield AlertCondition(AlertKind.CONNECTIONS_REFUSED, name, bool(facts.refused), "; ".join(facts.refused))
+    yield AlertCondition(AlertKind.EVENTS_UNREAD, name, bool(facts.unread), facts.unread)
     yield from _silence(name, facts, engine, alerting)
     yield from _loneliness(name, facts, engine, alerting)
     yield from _certificates(name, facts.certificates, engine.now, alerting)

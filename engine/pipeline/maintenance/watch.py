@@ -279,6 +279,7 @@ class Monitor:
             self._hours.get(name, {}),
             self._certificates(channel, memory, now),
             _refused(memory, engine.listeners.refused(name), now),
+            engine.sources.unread(name, now, engine.alerting.destination_down_seconds),
         )
 
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:

@@ -79,6 +79,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
         (of_channel(refusals=Share(20, 20, whole=True)), AlertKind.REFUSAL_RATIO),
         (of_channel(silent_since=NOW - timedelta(minutes=30)), AlertKind.NO_TRAFFIC),
         (of_channel(lonely_since=NOW - timedelta(minutes=60)), AlertKind.NO_SENDER),
+        (of_channel(unread="history-unsupported"), AlertKind.EVENTS_UNREAD),
         (of_channel(certificates=((Path("a.pem"), NOW + timedelta(days=29)),)), AlertKind.CERTIFICATE_EXPIRY),
         (of_channel(certificates=((Path("a.pem"), NOW + timedelta(hours=23)),)), AlertKind.CERTIFICATE_ENDS),
         (of_channel(certificates=((Path("a.pem"), NOW - timedelta(days=1)),)), AlertKind.CERTIFICATE_EXPIRED),
