@@ -78,11 +78,11 @@ async def destinations(configuration: Configuration, data: Path) -> list[Check]:
     found = []
     for settings in configuration.destinations.values():
         asked = _relay(settings) if isinstance(settings, Relay) else _check(settings, configuration, data)
-        found += [*_own_certificate(settings), await asked]
+        found += [*own_certificate(settings), await asked]
     return found
 
 
-def _own_certificate(settings: AnyDestination) -> Iterator[Check]:
+def own_certificate(settings: AnyDestination) -> Iterator[Check]:
     """Yield until when the engine's own certificate for a destination is valid; a file of none is told by the next."""
     if settings.own_certificate is not None:
         with suppress(OSError, ValueError):

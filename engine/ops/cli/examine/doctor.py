@@ -11,6 +11,7 @@ from engine.errors import AdtEngineError, ConfigurationError
 from engine.journal.opening import address_of
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.destinations import destinations, secrets
+from engine.ops.cli.examine.events import events
 from engine.ops.cli.examine.machine import listeners, machine
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.operations.channels import ShowAlive
@@ -76,6 +77,7 @@ def _checks(files: Files) -> Iterator[Check]:
         yield from listeners(channel, running=running)
     yield from secrets(configuration)
     yield from asyncio.run(destinations(configuration, files.data))
+    yield from asyncio.run(events(configuration))
 
 
 def _running(data: Path) -> bool:
