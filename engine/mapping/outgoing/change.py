@@ -25,6 +25,7 @@ class ChangeKind(StrEnum):
     VISIT_MOVED = "visit-moved"
     VISIT_ENDED = "visit-ended"
     VISIT_UPDATED = "visit-updated"
+    VISIT_PLAN_CANCELLED = "visit-plan-cancelled"
     VISIT_CANCELLED = "visit-cancelled"
     VISIT_DELETED = "visit-deleted"
 

@@ -60,6 +60,7 @@ MERGED = patient(active=False, link=[{"type": "replaced-by", "other": {"referenc
         (visit("finished"), visit(), "visit-updated"),
         (visit("finished"), visit("finished", ward="icu"), "visit-updated"),
         (visit(), visit("cancelled"), "visit-cancelled"),
+        (visit("planned"), visit("cancelled"), "visit-plan-cancelled"),
         (visit("cancelled"), visit(), "visit-started"),
         (visit("unknown"), visit("unknown", priority={"text": "urgent"}), "visit-updated"),
         (visit(), visit(meta={"versionId": "2"}), "unchanged"),
