@@ -62,7 +62,7 @@ REGISTRY: Final = CollectorRegistry()
 
 MESSAGES: Final = Counter(
     "adt_messages_total",
-    "Messages recorded, by channel and acknowledgement code",
+    "Messages recorded, by channel and acknowledgement code; events of a FHIR server: accepted or rejected",
     ("channel", "code"),
     registry=REGISTRY,
 )

@@ -8,7 +8,7 @@ from engine.deliver.destination import FhirDestination
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.failure import error_of, failure_of
 from engine.errors import DeliveryError
-from engine.fhir.event import references, relative
+from engine.fhir.event import local, references
 from engine.fhir.json import JsonObject
 from engine.fhir.outcome import codes
 
@@ -67,8 +67,7 @@ class FhirReader:
 
     def _place(self, reference: str) -> str:
         """Return where a resource is here; '' for one of another server, which may be another person's."""
-        elsewhere = "://" in reference and not reference.startswith(f"{self.server.settings.base_url.rstrip('/')}/")
-        return "" if elsewhere else relative(reference)
+        return local(reference, self.server.settings.base_url)
 
     def _checked(self, answer: ServerResponse, *, absent: bool = True) -> ServerResponse:
         failure = failure_of(answer.status, write=False)

@@ -207,6 +207,12 @@ def relative(reference: str) -> str:
     return f"{found[1]}/{found[2]}" if found else ""
 
 
+def local(reference: str, base: str) -> str:
+    """Return a reference to a resource of the server of a base URL as `Type/id`; '' for any other."""
+    elsewhere = "://" in reference and not reference.startswith(f"{base.rstrip('/')}/")
+    return "" if elsewhere else relative(reference)
+
+
 def _names(entry: Any) -> set[str]:
     """Return what an entry may be referred to by."""
     resource, url = entry.get("resource"), entry.get("fullUrl")

@@ -34,6 +34,7 @@ from engine.pipeline.configuration import Configuration, ExaminedConfiguration, 
 from engine.pipeline.dispatch import DeliveryDestination, Dispatch
 from engine.pipeline.event_servers import EventServers
 from engine.pipeline.feed import Feeds, Handover, PipelineContext, charsets_of, feeds_of
+from engine.pipeline.fhir_intake import FhirIntake
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.event_sources import EventSources
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -100,6 +101,8 @@ class Engine:
             self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time,
             ChangeMessages(journal, self.event_servers.readers),
         )  # fmt: skip
+        self.events = FhirIntake(journal, self._shared, self.listeners, self.counters, self._arrived)
+        self.sources.take = self.events.take
         self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
         self.bulk_replays = BulkReplays(self.entry_operations)
         self.catching_up = CatchingUp(

@@ -4,16 +4,14 @@ There is no server here: the HTTP server hands over the body and sends what is r
 """
 
 import asyncio
-import contextlib
 import time
-from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
 from engine.config.channel import Channel
 from engine.config.network import is_allowed
 from engine.hl7.header import read_header
 from engine.pipeline.engine import Engine
+from engine.pipeline.inbound.under_way import RequestsUnderWay
 from engine.receive.block import Block, BlockKind
 from engine.receive.listener.admission import ALLOW_LIST
 from engine.receive.reply import BlockReply, Peer
@@ -30,7 +28,7 @@ class HttpIntake:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._under_way: Counter[tuple[str, str]] = Counter()
+        self._under_way = RequestsUnderWay(engine.listeners.refuse_post)
 
     def limit(self, path: str) -> int:
         """Return how many bytes of a body to read at most, before it is handed over; 0 where nobody listens."""
@@ -53,7 +51,7 @@ class HttpIntake:
         intake = self._engine.listeners.intakes.get(channel.channel)
         if intake is None or self._engine.stopping:
             return 503, TEXT, b"the channel takes no messages now; send it again later"
-        with self._counted(channel, peer) as admitted:
+        with self._under_way.counted(channel, peer) as admitted:
             if not admitted:
                 return 503, TEXT, b"too many messages at once; send it again later"
             now = time.monotonic()
@@ -75,28 +73,6 @@ class HttpIntake:
         if len(body) > channel.limits.block_bytes:
             return 413, TEXT, f"at most {channel.limits.block_bytes} bytes".encode()
         return None if body else (400, TEXT, b"the body holds no message")
-
-    @contextlib.contextmanager
-    def _counted(self, channel: Channel, peer: Peer) -> Iterator[bool]:
-        """Count a message under way; False where the channel's connections, in all or of the address, are used up."""
-        limits, key = channel.limits, (channel.channel, peer.address)
-        total = sum(count for (name, _), count in self._under_way.items() if name == channel.channel)
-        full = ""
-        if self._under_way[key] >= limits.connections_per_address:
-            full = f"limits.connections_per_address {limits.connections_per_address}"
-        elif total >= limits.connections:
-            full = f"limits.connections {limits.connections}"
-        if full:
-            self._engine.listeners.refuse_post(channel.channel, peer.address, full)
-            yield False
-            return
-        self._under_way[key] += 1
-        try:
-            yield True
-        finally:
-            self._under_way[key] -= 1
-            if not self._under_way[key]:
-                del self._under_way[key]
 
 
 async def _rendered(reply: BlockReply) -> Answer:

@@ -23,11 +23,14 @@ from engine.ops.web.headers import SESSION, secured
 from engine.ops.web.origin import is_known
 from engine.ops.web.refusal import TITLES, RefusedRequestError, status_of
 from engine.ops.web.route import Free, Route, checked
+from engine.pipeline.fhir_intake import outcome
 
 ANSWER_SECONDS: Final = 60.0
 SIGN_IN: Final = "/log-in"
 PROBLEM: Final = "application/problem+json"
 _OF_ENTRY: Final = re.compile(r"/messages/(\d{1,15})/")
+# What sends there is a FHIR server, which reads refusals as FHIR has them.
+_FOR_SERVERS: Final = "/fhir/"
 _FOR_PROGRAMS: Final = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
 
 _log = telemetry.logger()
@@ -99,6 +102,8 @@ class App:
 
     async def _rendered(self, request: Request, error: Exception) -> Response:
         status, text = _status_and_text(error)
+        if request.url.path.startswith(_FOR_SERVERS):
+            return _as_outcome(status, text)
         if request.url.path.startswith(_FOR_PROGRAMS):
             return problem(status, text)
         if isinstance(error, SignInNeededError):
@@ -128,8 +133,16 @@ class App:
 def problem(status: int, detail: str) -> Response:
     """Return an error as programs read it (RFC 9457)."""
     value = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    headers = {"www-authenticate": "Bearer"} if status == 401 else None
-    return Response(orjson.dumps(value), status, headers, PROBLEM)
+    return Response(orjson.dumps(value), status, _asks_for_token(status), PROBLEM)
+
+
+def _as_outcome(status: int, text: str) -> Response:
+    _, kind, content = outcome(status, text or TITLES.get(status, HTTPStatus(status).phrase))
+    return Response(content, status, _asks_for_token(status), kind)
+
+
+def _asks_for_token(status: int) -> dict[str, str] | None:
+    return {"www-authenticate": "Bearer"} if status == 401 else None
 
 
 def _status_and_text(error: Exception) -> tuple[int, str]:

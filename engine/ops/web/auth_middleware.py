@@ -44,7 +44,7 @@ class AuthMiddleware:
         if call.may(Permission.METADATA) and self.route.gate is Authentication.SESSION and not is_stream(request):
             call.held = await self.context.tally.held(self.context.engine)
             call.pairs = await self.context.open_pairs.count(self.context.engine)
-        if self.route.method == "POST" and self.route.gate is Authentication.SESSION:
+        if self.route.method != "GET" and self.route.gate is Authentication.SESSION:
             return await self._take(call)
         return await self.route.view(call)
 

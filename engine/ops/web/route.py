@@ -27,9 +27,9 @@ class Authentication(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route; `view(call)` answers, and POST alone may change anything. `label`: its place in the menu, if any."""
+    """One route; `view(call)` answers, and GET changes nothing. `label`: its place in the menu, if any."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     needs: Permission | Free
     view: Callable[[Any], Awaitable[Response]]

@@ -40,7 +40,7 @@ def test_little_answers_a_stranger() -> None:
 
 def test_pages_and_programs_come_through_their_own_gates() -> None:
     """Sessions open no address of the API, and tokens no page."""
-    programs = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
+    programs = ("/api/", "/hl7/", "/fhir/", "/metrics", "/livez", "/readyz")
     assert all((route.gate is Authentication.TOKEN) == route.path.startswith(programs) for route in ROUTES)
 
 

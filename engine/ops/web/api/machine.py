@@ -1,8 +1,8 @@
-"""For machines: whether the engine lives and can take messages, its metrics, and messages sent over HTTP."""
+"""For machines: whether the engine lives and can take messages, its metrics, messages and events sent over HTTP."""
 
 import asyncio
 import os
-from typing import Final
+from typing import Final, Literal
 
 from starlette.responses import Response
 
@@ -15,6 +15,7 @@ from engine.ops.web.call import WebCall
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Authentication, Free, Route
 from engine.pipeline.engine import Engine
+from engine.pipeline.fhir_intake import NOBODY
 from engine.receive.reply import Peer
 
 OK: Final = 200
@@ -72,28 +73,49 @@ async def _post(call: WebCall) -> Response:
     limit = posts.limit(path)
     if not limit:
         raise RefusedRequestError(404, "no channel listens here")
-    _check_channel(call, path)
+    _check_channel(call, "http", path)
     body = await read_body(call.request, limit)
-    peer = Peer(call.address, call.request.client.port if call.request.client else 0)
-    status, kind, answer = await posts.answer(path, body, peer, call.request.headers.get("content-type", ""))
+    status, kind, answer = await posts.answer(path, body, _peer(call), call.request.headers.get("content-type", ""))
     return Response(answer, status, {"content-type": kind})
 
 
-def _check_channel(call: WebCall, path: str) -> None:
-    """RefusedRequestError 403 where the token is limited to other channels than the one behind a path."""
+async def _event(call: WebCall) -> Response:
+    """Take what a FHIR server sends of its events, as far as the token reaches; type and id name one that changed."""
+    given, events = call.request.path_params, call.context.engine.events
+    path = str(given["path"])
+    limit = events.limit(path)
+    if not limit:
+        raise RefusedRequestError(404, NOBODY)
+    _check_channel(call, "fhir", path)
+    resource = f"{given['type']}/{given['id']}" if "id" in given else ""
+    body = None if call.request.method == "DELETE" else await read_body(call.request, limit)
+    content_type = call.request.headers.get("content-type", "")
+    status, kind, answer = await events.answer(path, body, _peer(call), content_type, resource=resource)
+    return Response(answer, status, {"content-type": kind})
+
+
+def _peer(call: WebCall) -> Peer:
+    return Peer(call.address, call.request.client.port if call.request.client else 0)
+
+
+def _check_channel(call: WebCall, door: Literal["http", "fhir"], path: str) -> None:
+    """RefusedRequestError 403 where the token is limited to other channels than the one behind a path of a door."""
     limited = call.by.channels
-    of_path = {
-        name
-        for name, feed in call.context.engine.feeds.items()
-        if feed.channel.listen.http is not None and feed.channel.listen.http.path == path
-    }
+    doors = {name: getattr(feed.channel.listen, door) for name, feed in call.context.engine.feeds.items()}
+    of_path = {name for name, listen in doors.items() if listen is not None and listen.path == path}
     if limited and not of_path & set(limited):
         raise RefusedRequestError(403, f"this token is limited to {', '.join(limited)}")
 
+
+_EVENTS: Final = "/fhir/events/{path}"
+_EVENT: Final = f"{_EVENTS}/{{type}}/{{id}}"
 
 ROUTES: Final = (
     Route("GET", "/livez", Free.ANYBODY, _livez, Authentication.TOKEN),
     Route("GET", "/readyz", Free.ANYBODY, _readyz, Authentication.TOKEN),
     Route("GET", "/metrics", Permission.METADATA, _metrics, Authentication.TOKEN),
     Route("POST", "/hl7/v2/{path}", Permission.SEND, _post, Authentication.TOKEN),
+    Route("POST", _EVENTS, Permission.SEND, _event, Authentication.TOKEN),
+    Route("PUT", _EVENT, Permission.SEND, _event, Authentication.TOKEN),
+    Route("DELETE", _EVENT, Permission.SEND, _event, Authentication.TOKEN),
 )
