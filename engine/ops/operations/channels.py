@@ -29,7 +29,7 @@ class ChannelView(Answer, facts=True):
     `closed`: it should listen, but does not. `filtered`: accepted and sent nowhere, `rules`: how often a filter of each
     name held. `strayed`: how often senders strayed from MLLP, by kind (`bare-end`, `unframed`). `lacks`: what the
     servers of its destinations were found not to do, by destination. `own_mappings`: destinations with another mapping
-    than `mapping`, and its name.
+    than `mapping`, and its name. `http` and `fhir`: the paths of its doors for HTTP and for events of a FHIR server.
     """
 
     channel: str
@@ -40,6 +40,7 @@ class ChannelView(Answer, facts=True):
     address: str
     port: Count
     http: str
+    fhir: str = ""
     connections: Count
     messages: Count
     refused: Count
@@ -224,6 +225,7 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         address=listener.host if listener else "",
         port=listener.port if listener else 0,
         http=channel.listen.http.path if channel.listen.http else "",
+        fhir=channel.listen.fhir.path if channel.listen.fhir else "",
         connections=listener.connections if listener else 0,
         messages=counters.messages,
         refused=counters.refused,

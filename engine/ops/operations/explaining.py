@@ -26,8 +26,9 @@ from engine.ops.operations.operation import Operation
 from engine.ops.views.entry import Explained, RelayedTo
 from engine.pipeline.engine import Engine
 from engine.pipeline.feed import Feed
+from engine.pipeline.inbound.event_entries import is_event
 from engine.pipeline.inbound.judgement import RELAYED
-from engine.pipeline.repair.entry_operations import judge_bytes
+from engine.pipeline.repair.entry_operations import check_message, judge_bytes
 
 
 def check_parts(element: str, field: str) -> None:
@@ -60,6 +61,7 @@ class ExplainMessage(Operation[Explained]):
                 f"entry {self.entry} came on the channel {view.row.channel}, which is no longer configured"
             )
         feed = engine.feeds[view.row.channel]
+        check_message(self.entry, feed.channel)
         relays = _relays(view, feed)
         alone = tuple(one for one in relays if one.destination == self.destination)
         if alone:
@@ -97,9 +99,10 @@ async def prepare(engine: Engine, channel: str) -> None:
 
     What goes wrong is left for that to say.
     """
-    if engine.worker.pid is None and channel in engine.feeds:
+    feed = engine.feeds.get(channel)
+    if engine.worker.pid is None and feed is not None and not is_event(feed.channel):
         with contextlib.suppress(AdtEngineError):
-            await _worked(engine, "prepare", engine.feeds[channel].channel, {})
+            await _worked(engine, "prepare", feed.channel, {})
 
 
 async def _worked(engine: Engine, do: str, channel: Channel, parts: Mapping[str, str]) -> Any:

@@ -19,6 +19,7 @@ from engine.ops.playground.site import MappingSite, asked_of, checked_names, dig
 from engine.ops.views.answer import Answer
 from engine.ops.views.playground import Checked, Compared, MappingFile, MappingText, Tested, Tried
 from engine.pipeline.engine import Engine
+from engine.pipeline.inbound.event_entries import is_event
 
 A = TypeVar("A", bound=Answer)
 MODULE: Final = "engine.ops.playground.worker"
@@ -82,10 +83,18 @@ class OnChannel(Request):
 
     def on(self, engine: Engine) -> Channel:
         """Return the channel, with the mapping of the destination; UsageError where there is none of that name."""
-        name = self.channel or min(engine.feeds, default="")
+        of_messages = (name for name, feed in engine.feeds.items() if not is_event(feed.channel))
+        name = self.channel or min(of_messages, default="")
         if name not in engine.feeds:
             raise UsageError("there is no such channel: `channels list` names them")
         return engine.feeds[name].channel_at(self.destination)
+
+    def on_messages(self, engine: Engine) -> Channel:
+        """Return the channel; UsageError where it takes no HL7 v2 messages."""
+        channel = self.on(engine)
+        if is_event(channel):
+            raise UsageError(f"{channel.channel} takes the events of a FHIR server: try them with `mappings out try`")
+        return channel
 
     async def worked(self, engine: Engine, do: str, answer: type[A], seconds: float, /, **more: object) -> A:
         """Return what the process makes of it; UsageError for what it refuses, WorkerError where it cannot answer."""
@@ -109,6 +118,7 @@ class TryMapping(OnChannel, Operation[Tried]):
             raise UsageError("message is missing: paste one, from MSH on")
         if len(self.message) > MOST_CHARACTERS:
             raise UsageError(f"message has more than {MOST_CHARACTERS} characters: try a shorter one")
+        self.on_messages(engine)
         return await self.worked(engine, "try", Tried, TRY_SECONDS, message=self.message)
 
 
@@ -149,7 +159,7 @@ class CompareMapping(OnChannel, Operation[Compared]):
 
     async def run(self, engine: Engine, _actor: Actor) -> Compared:
         """Return the differences, grouped, or the problems of the files."""
-        on = {"data": str(engine.files.data.resolve()), "name": self.on(engine).channel, "limit": self.limit}
+        on = {"data": str(engine.files.data.resolve()), "name": self.on_messages(engine).channel, "limit": self.limit}
         return await self.worked(engine, "compare", Compared, LONG_SECONDS, **on)
 
 

@@ -18,6 +18,7 @@ from engine.ops.playground.site import checked_names, digest
 from engine.ops.views.answer import moment_text
 from engine.ops.views.playground import PublicationView
 from engine.pipeline.engine import Engine
+from engine.pipeline.inbound.event_entries import is_event
 from engine.pipeline.publication import Publication, PublicationState, Texts, publications, text_of
 
 MOST_SHOWN: Final = 20
@@ -129,6 +130,8 @@ async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> li
     seen: set[str] = set()
     lost: dict[str, None] = {}
     for name, feed in sorted(engine.feeds.items()):
+        if is_event(feed.channel):
+            continue
         for destination in ("", *feed.channel.own_mappings):
             mapping = feed.channel.mapping_at(destination)
             asked: dict[str, Any] = {"channel": name, "destination": destination, "edited": edited}

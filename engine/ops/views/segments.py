@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.errors import MessageError
+from engine.fhir.patient import current_numbers, person
 from engine.hl7.charset import wide_codec
 from engine.hl7.conformance.standard import LAST, MessagePart, Standard, standard
 from engine.hl7.header import character_set
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message, Repetition, Segment, parse
 from engine.ops.views.answer import Answer, Count
+from engine.ops.views.events import patient_of
 
 UTF_8: Final = "UTF-8"
 LATIN_1: Final = "8859/1"
@@ -137,14 +139,18 @@ class Named(Answer):
 
 
 def named(entry: int, raw: bytes, charset: str = "") -> Named:
-    """Return whom a message is about: PID-5, the first five numbers of PID-3, PID-7."""
+    """Return whom a message is about: PID-5, the first five numbers of PID-3, PID-7; of an event its Patient."""
     message = read(raw, charset) if raw else None
+    if raw and message is None and (patient := patient_of(raw)) is not None:
+        who = person(patient)
+        numbers = tuple(number.value for number in current_numbers(patient))[:MOST_NUMBERS]
+        return Named(entry=entry, name=full_name(who.family, who.given), numbers=numbers, born=who.birth_date)
     pid = message.first("PID") if message else None
     if message is None or pid is None:
         return Named(entry=entry, name="", numbers=(), born="")
     family, given = (str(message.leaf("PID", 5, part) or "") for part in (1, 2))
-    numbers = (str(message.leaf("PID", 3, repetition=at + 1) or "") for at in range(len(pid.repetitions(3))))
-    found = tuple(number for number in numbers if number)[:MOST_NUMBERS]
+    listed = (str(message.leaf("PID", 3, repetition=at + 1) or "") for at in range(len(pid.repetitions(3))))
+    found = tuple(number for number in listed if number)[:MOST_NUMBERS]
     return Named(
         entry=entry, name=full_name(family, given), numbers=found, born=_day(str(message.leaf("PID", 7) or ""))
     )

@@ -31,6 +31,7 @@ from engine.ops.views.entry import (
     Step,
     Timing,
 )
+from engine.ops.views.events import json_text
 from engine.ops.views.segments import guessed_charset, named, read, segments_of
 
 NEIGHBOURS: Final = 5
@@ -58,7 +59,7 @@ def entry(folder: Path, seq: int, charsets: Mapping[str, str] | None = None) -> 
         timing=_timing(view),
         charset=charset,
         guessed_charset="" if charset else guessed_charset(view.raw),
-        message=message.text if message else text_of(view.raw),
+        message=message.text if message else json_text(view.raw) or text_of(view.raw),
         acknowledgement=text_of(view.acknowledgement),
         segments=segments_of(message, view.version) if message else (),
         lineage=Lineage.of(view, replays=tuple(map(_replay, replays)), edit=edit),

@@ -24,7 +24,7 @@ from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.relaying import message_of, relay_dry_run
 from engine.pipeline.outbound.settling import held
-from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
+from engine.pipeline.repair.entry_operations import EntryOperations, check_message, judge_bytes
 
 # What a relay's edit changes: the message as it leaves, compared with how it came in.
 MESSAGE: Final = "message"
@@ -61,6 +61,7 @@ async def dry_run(
     """
     view = await operations.entry(seq)
     feed = operations.feed(view.row.channel)
+    check_message(seq, feed.channel)
     raw = view.raw if edited is None else edited
     judged, entry = judge_bytes(raw, view, feed)
     changes = changes_of(view.raw, raw, feed) if edited is not None else ()
@@ -143,6 +144,7 @@ class EditResult:
 
 def bytes_of(view: EntryView, feed: Feed, message: str, changes: Mapping[str, str]) -> bytes:
     """Return an entry's message as it is to be: as a whole, or with parts set anew; EditError says what is wrong."""
+    check_message(view.row.seq, feed.channel)
     if message:
         return written(message, feed.channel.charset)
     try:
@@ -161,6 +163,7 @@ async def edit(
     """
     view = await operations.entry(seq)
     feed = operations.live(view.row.channel)
+    check_message(seq, feed.channel)
     changes = changes_of(view.raw, raw, feed)
     if not changes:
         raise ForbiddenMoveError(f"nothing differs from entry {seq}: replay it instead")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from engine.config.channel import Mode
+from engine.config.channel import Channel, Mode
 from engine.deliver.destination import FhirDestination
 from engine.errors import ForbiddenMoveError, UsageError
 from engine.hl7.header import read_header
@@ -21,6 +21,7 @@ from engine.journal.write.entry_lookup import OperationRequest
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feed, Feeds
 from engine.pipeline.inbound.entries import Arrival, entry_of, in_feed_order
+from engine.pipeline.inbound.event_entries import event_entry, is_event
 from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.receive.reply import Peer
 
@@ -162,6 +163,9 @@ def judge_bytes(raw: bytes, view: EntryView, feed: Feed) -> tuple[Judgement, New
 
     Its own bytes keep the event that the journal has of them, as where they are delivered (`read_message`).
     """
+    if is_event(feed.channel):
+        entry = event_entry(raw, feed, Peer(view.peer, 0), view.row.received_at)
+        return Judgement(entry.state, entry.reason), entry
     event = view.row.event if raw == view.raw else ""
     header = read_header(raw, event_from_evn=feed.channel.reads_evn(event), charset=feed.channel.charset)
     if header is None:
@@ -169,6 +173,15 @@ def judge_bytes(raw: bytes, view: EntryView, feed: Feed) -> tuple[Judgement, New
     judged = judge(raw, header, feed.channel, feed.mapping)
     arrival = Arrival(raw, header, judged, Peer(view.peer, 0), view.row.received_at)
     return judged, entry_of(arrival, feed, b"", None, AckOutcome.NOT_OWED)
+
+
+def check_message(seq: int, channel: Channel) -> None:
+    """ForbiddenMoveError where what a channel takes in are no HL7 v2 messages."""
+    if is_event(channel):
+        raise ForbiddenMoveError(
+            f"entry {seq} is an event of a FHIR server and no HL7 v2 message: change the resource there, which makes a "
+            "new event, or replay the entry"
+        )
 
 
 def _read(folder: Path, seq: int) -> EntryView:

@@ -243,10 +243,11 @@ def _print(row: ChannelView) -> None:
 
 
 def _row(channel: Channel) -> dict[str, object]:
-    mllp, http = channel.listen.mllp, channel.listen.http
+    mllp, http, fhir = channel.listen.mllp, channel.listen.http, channel.listen.fhir
+    address = f"{mllp.host}:{mllp.port}" if mllp else ""
     return {
         "channel": channel.channel,
-        "listens_on": _listens_on(f"{mllp.host}:{mllp.port}" if mllp else "", http.path if http else ""),
+        "listens_on": _listens_on(address, http.path if http else "", fhir.path if fhir else ""),
         "tls": mllp is not None and mllp.tls is not None,
         "mode": str(channel.mode),
         "mapping": channel.mapping,
@@ -266,14 +267,15 @@ def _written(channel: Channel) -> tuple[object, ...]:
     return channel.channel, row["listens_on"], row["mode"], channel.mapping, merges, places
 
 
-def _listens_on(address: str, path: str) -> str:
-    return ", ".join(filter(None, (address, f"POST /hl7/v2/{path}" if path else "")))
+def _listens_on(address: str, http: str, fhir: str) -> str:
+    doors = (address, f"POST /hl7/v2/{http}" if http else "", f"POST /fhir/events/{fhir}" if fhir else "")
+    return ", ".join(filter(None, doors))
 
 
 def _live(row: ChannelView) -> tuple[object, ...]:
     mode = "" if row.mode == "live" else f", {row.mode}"
     state = cell(f"{phrase(row.state, 'channel')}{mode}", POSITIVE if row.state == "listening" else NEGATIVE)
-    where = _listens_on(f"{row.address}:{row.port}" if row.port else "", row.http)
+    where = _listens_on(f"{row.address}:{row.port}" if row.port else "", row.http, row.fhir)
     at, today = row.last_received_at or "", datetime.now(UTC).date().isoformat()
     last = at[11:19] if at[:10] == today else at[:10]
     return row.channel, state, where, row.connections, row.messages, row.refused, last

@@ -31,6 +31,7 @@ from engine.ops.views.wording import pretty
 from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
+from engine.pipeline.inbound.event_entries import is_event
 from engine.pipeline.repair.choosing import CHOICES
 
 
@@ -114,7 +115,7 @@ async def _page(call: WebCall, entry: EntryFacts, segments: Sequence[SegmentView
         behind = await call.perform(ShowLane, entry=entry.entry)
     return await call.page(
         "message.html", entry=entry, why=_why(entry), behind=behind, can=_can(call, entry), segments=first,
-        more_segments=len(segments) - len(first), failed=_waits_for_a_person(entry),
+        more_segments=len(segments) - len(first), failed=_waits_for_a_person(entry), is_event=_is_event(call, entry),
     )  # fmt: skip
 
 
@@ -175,6 +176,12 @@ def _waits_for_a_person(entry: EntryFacts) -> bool:
     return bool({entry.state, *(delivery.state for delivery in entry.deliveries)} & {"held", "rejected"})
 
 
+def _is_event(call: WebCall, entry: EntryFacts) -> bool:
+    """Say whether an entry came in on a channel of the events of a FHIR server."""
+    feed = call.context.engine.feeds.get(entry.channel)
+    return feed is not None and is_event(feed.channel)
+
+
 def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:
     """Return what the actor may do with an entry."""
     operates = call.may(Permission.OPERATE)
@@ -186,7 +193,7 @@ def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:
         "release": operates and held and bool(entry.deliveries),
         "retry": operates and waits and not held,
         "replay": operates and not states & UNFINISHED and not held,
-        "edit": operates,
+        "edit": operates and not _is_event(call, entry),
         "discard": operates and bool(states & (UNFINISHED | {"held"})),
         "resolve": operates and bool(reasons & CHOICES),
     }

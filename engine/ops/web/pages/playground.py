@@ -35,6 +35,7 @@ from engine.ops.views.playground import Planned, Tried
 from engine.ops.web.call import WebCall, go, numbered
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
+from engine.pipeline.inbound.event_entries import is_event
 
 EDIT: Final = "edit:"
 # The digest of a file as it was when it was opened, so that nobody's later version is overwritten.
@@ -247,7 +248,7 @@ async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
     kind = FOLDERS.get(Path(draft.path).parent.name, "mapping")
     return {
         "draft": draft, "files": files, "kind": kind, "numbered": numbers,
-        "channels": sorted(call.context.engine.feeds),
+        "channels": sorted(name for name, feed in call.context.engine.feeds.items() if not is_event(feed.channel)),
         "own": {name: feed.channel.own_mappings for name, feed in sorted(call.context.engine.feeds.items())},
         "counts": COMPARED, "others": {path: text for path, text in draft.edits.items() if path != draft.path},
         "kept": {path: mark for path, mark in draft.bases.items() if path == draft.path or path in draft.edits},
