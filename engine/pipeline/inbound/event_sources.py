@@ -27,6 +27,8 @@ CATCH_UP_SECONDS: Final = 60.0
 KEEP_EVERY: Final = 5
 LEFT_TO_THE_SERVER: Final = timedelta(seconds=20)
 MOST_WAIT_SECONDS: Final = 60.0
+# How often a node that does not lead looks whether it does.
+LED_SECONDS: Final = 2.0
 
 _log = telemetry.logger()
 
@@ -70,7 +72,7 @@ class EventSource:
         """
         if not self._journal.leads:
             self._well()
-            return self._every
+            return min(self._every, LED_SECONDS)
         try:
             more = await self._bring()
         except JournalError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -34,8 +35,8 @@ class EventSubscriptions:
         self._events = events
         self._reader = reader
         self._journal = journal
-        # What was written since the start: nobody reads a header line back, and the token may be another one now.
-        self._written: set[str] = set()
+        # Digests of what was written since the start: nobody reads a token back, and it may be another one now.
+        self._written: dict[str, bytes] = {}
 
     async def keep(self) -> bool:
         """See to it that each is there and active; return whether one was not.
@@ -55,7 +56,7 @@ class EventSubscriptions:
             await self._make(type_, wanted)
             return False
         active, same = found.get("status") in ACTIVE, _is_same(found, wanted)
-        if active and same and type_ in self._written:
+        if active and same and self._written.get(type_) == _digest(wanted):
             return True
         if not active:
             _log.warning("subscription set active", channel=self._channel, code=type_, state=str(found.get("status")))
@@ -67,7 +68,7 @@ class EventSubscriptions:
                 raise
             await self._make(type_, wanted)
             return False
-        await self._note(type_, logical_id)
+        await self._note(type_, logical_id, wanted)
         return active and same
 
     async def _found(self, logical_id: str) -> JsonObject | None:
@@ -98,13 +99,13 @@ class EventSubscriptions:
         logical_id = made.get("id") if made.get("resourceType") == RESOURCE else _id_in(answer.headers)
         if not isinstance(logical_id, str) or not logical_id:
             raise EventError(UNNAMED)
-        await self._note(type_, logical_id)
+        await self._note(type_, logical_id, wanted)
         _log.info("subscription made", channel=self._channel, code=type_)
 
-    async def _note(self, type_: str, logical_id: str) -> None:
+    async def _note(self, type_: str, logical_id: str, wanted: JsonObject) -> None:
         places = {f"{RESOURCE}/{type_}": logical_id}
         await self._journal.write(partial(event_cursors.move, channel=self._channel, places=places))
-        self._written.add(type_)
+        self._written[type_] = _digest(wanted)
 
     def _wanted(self, type_: str) -> JsonObject:
         events = self._events
@@ -124,6 +125,10 @@ class EventSubscriptions:
                 "header": [f"Authorization: Bearer {token}"],
             },
         }
+
+
+def _digest(wanted: JsonObject) -> bytes:
+    return sha256(orjson.dumps(wanted)).digest()
 
 
 def _is_same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -22,9 +22,9 @@ ENDPOINT = "https://engine.example:8443"
 class HistoryServer:
     """Versions of Patients and Encounters, newest first and page by page.
 
-    `answers`: statuses of the next answers, 0 for the true one. `says`: the host that links name. `shuffled`: pages in
-    no order. `forgets_since`: a server that gives all it has. `refused`: statuses by method and path of Subscriptions.
-    `lists`: the types that its CapabilityStatement names.
+    `answers`: statuses of the next answers, 0 for the true one. `says`: the host that links name. `pages_at_base`:
+    links lead to the base itself, as HAPI's. `shuffled`: pages in no order. `forgets_since`: a server that gives all it
+    has. `refused`: statuses by method and path of Subscriptions. `lists`: the types that its CapabilityStatement names.
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,7 @@ class HistoryServer:
         self.unsupported = 0
         self.page = 200
         self.says = ""
+        self.pages_at_base = False
         self.shuffled: random.Random | None = None
         self.forgets_since = False
         self.dated = True
@@ -98,6 +99,8 @@ class HistoryServer:
             return 200, self.bodies.popleft()
         if path.startswith("Subscription"):
             return self._subscription(request, path, body)
+        if path == "/fhir/R4":
+            path = request.query["_getpages"]
         type_, _, rest = path.partition("/")
         if rest != "_history":
             rest = {"mode": "server", "resource": [{"type": one} for one in self.lists]}
@@ -118,7 +121,12 @@ class HistoryServer:
         if begin + count < len(entries):
             query = f"_since={request.query.get('_since', '')}&_count={count}&skip={begin + count}"
             base = self.base.replace(f"http://{request.host}", self.says) if self.says else self.base
-            bundle["link"] = [{"relation": "next", "url": f"{base}/{type_}/_history?{query}"}]
+            url = (
+                f"{base}?_getpages={type_}/_history&{query}"
+                if self.pages_at_base
+                else f"{base}/{type_}/_history?{query}"
+            )
+            bundle["link"] = [{"relation": "self", "url": self.base}, {"relation": "next", "url": url}]
         return orjson.dumps(bundle)
 
     def _subscription(self, request: web.Request, path: str, body: bytes) -> tuple[int, bytes]:

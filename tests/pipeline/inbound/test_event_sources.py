@@ -1,5 +1,6 @@
 """Who brings the events of a FHIR server: how it goes on, fails and is told of; and the Subscriptions that it keeps."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ import orjson
 import pytest
 
 from engine.errors import DeliveryError, EventError
+from engine.journal.journal import Journal
 from engine.journal.state import event_cursors
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.configuration import Files
@@ -17,10 +19,12 @@ from engine.pipeline.inbound.event_sources import EventSource
 from engine.pipeline.inbound.event_subscriptions import EventSubscriptions
 from engine.pipeline.maintenance.watch import Monitor
 from engine.receive.reply import Peer
+from tests.journal.conftest import address
 from tests.journal.desk import Desk
 from tests.pipeline.inbound.history_server import ENDPOINT, HistoryServer, channel_of, reader_of
 from tests.pipeline.inbound.taking import Door
 
+__all__ = ["address"]
 SECRET = "events-secret-31c7"
 
 
@@ -63,9 +67,18 @@ class Brought:
         return self.source.unread(self.server.now, patience)
 
 
+async def led(*journals: Journal) -> int:
+    """Wait until one of the nodes leads; return which."""
+    async with asyncio.timeout(30):
+        while not any(one.leads for one in journals):  # noqa: ASYNC110 - a thread makes it so
+            await asyncio.sleep(0.01)
+    return next(number for number, one in enumerate(journals) if one.leads)
+
+
 @pytest.fixture
 async def polled(desk: Desk, server: HistoryServer) -> AsyncIterator[Brought]:
     """A source by history."""
+    await led(desk.journal)
     found = Brought(desk, server)
     yield found
     await found.reader.close()
@@ -74,6 +87,7 @@ async def polled(desk: Desk, server: HistoryServer) -> AsyncIterator[Brought]:
 @pytest.fixture
 async def subscribed(desk: Desk, server: HistoryServer) -> AsyncIterator[Brought]:
     """A source by Subscription."""
+    await led(desk.journal)
     found = Brought(desk, server, "subscription")
     yield found
     await found.reader.close()
@@ -129,8 +143,8 @@ async def test_of_several_nodes_one_asks(polled: Brought, monkeypatch: pytest.Mo
     """The one that leads; another that takes over begins where that one was."""
     await polled.source.turn()
     polled.server.asked.clear()
-    with monkeypatch.context() as led:
-        led.setattr(type(polled.desk.journal), "leads", property(lambda _journal: False))
+    with monkeypatch.context() as context:
+        context.setattr(type(polled.desk.journal), "leads", property(lambda _journal: False))
         assert await polled.source.turn() == 2
     assert polled.server.asked == []
     polled.server.tick(6)
@@ -164,15 +178,18 @@ async def test_a_subscription_is_made_for_each_type(
 
 
 async def test_a_subscription_is_made_once(subscribed: Brought, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looked at afterwards; written anew after a start, as nobody reads a token back."""
+    """Looked at afterwards; written anew where the token is another one, and after a start: nobody reads one back."""
     server = subscribed.server
     assert await subscribed.subscriptions.keep()
     server.asked.clear()
     assert not await subscribed.subscriptions.keep()
     assert server.asked == ["GET Subscription/s1", "GET Subscription/s2"]
     monkeypatch.setenv("EVENTS_TOKEN", "another")
-    subscribed.restart()
     assert not await subscribed.subscriptions.keep()
+    subscribed.restart()
+    server.asked.clear()
+    assert not await subscribed.subscriptions.keep()
+    assert [one.partition(" ")[0] for one in server.asked] == ["GET", "PUT"] * 2
     assert sorted(server.subscriptions) == ["s1", "s2"]
     assert [one["channel"]["header"] for one in server.subscriptions.values()] == [
         ["Authorization: Bearer another"]
@@ -364,3 +381,29 @@ async def test_an_alert_opens_and_clears(engine: Engine, server: HistoryServer) 
     await source.turn()
     await monitor.look(engine.now() + timedelta(seconds=5))
     assert not engine.alerts.is_open(AlertKind.EVENTS_UNREAD, "back")
+
+
+@pytest.mark.parametrize("address", ["postgresql"], indirect=True)
+async def test_of_two_nodes_one_brings_the_events(address: str, server: HistoryServer, tmp_path: Path) -> None:
+    """Each version once; when the node that leads is stopped, the other goes on where it was."""
+    write(tmp_path, server.base)
+    files = [Files(tmp_path / "channels", None, tmp_path / name, address, name) for name in ("n1", "n2")]
+    nodes = [await Engine.start(one) for one in files]
+    doors = [Door(node.journal, filters=True) for node in nodes]
+    for node, door in zip(nodes, doors, strict=True):
+        node.sources.take = door.take
+    try:
+        first = await led(*(node.journal for node in nodes))
+        second = 1 - first
+        await begun(nodes[first], server)
+        names = [server.write("Patient/1")]
+        await doors[first].until(*names)
+        await nodes[first].stop()
+        server.tick(10)
+        names.append(server.write("Patient/2"))
+        await doors[second].until(names[1])
+        assert await doors[second].names() == names
+        assert (len(doors[first].handed), doors[second].recorded[-1].duplicate) == (1, False)
+    finally:
+        for node in nodes:
+            await node.stop()

@@ -116,10 +116,12 @@ async def test_versions_and_deletions_come_oldest_first(polled: Polled) -> None:
     assert (peer.address, f":{peer.port}/" in server.base) == ("127.0.0.1", True)
 
 
-async def test_pages_are_followed_whatever_host_their_links_name(polled: Polled) -> None:
+@pytest.mark.parametrize("says", ["", "http://inside.example:8080"])
+@pytest.mark.parametrize("at_base", [True, False])
+async def test_pages_are_followed_whatever_host_their_links_name(polled: Polled, says: str, at_base: bool) -> None:
     """A server behind a proxy names itself otherwise; what is asked is the server that the channel names."""
     server = polled.server
-    server.page, server.says = 2, "http://inside.example:8080"
+    server.page, server.says, server.pages_at_base = 2, says, at_base
     names = []
     for number in range(7):
         server.tick(0.01)
