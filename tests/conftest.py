@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.postgresql import OPTION, Chosen, programs_of, running_postgres
-from tests.remembering import remember_shipped
-from tests.tiers import changed_since, mark, selected
+from tests.remembering import remember_checked, remember_shipped
+from tests.tiers import Tier, changed_since, is_default, mark, selected
 
 # No example is refused for the time that it took or was drawn in: that tells of the machine.
 settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +30,8 @@ LONGEST = (
     "tests/interchange/test_webhooks_page.py",
     "tests/mapping/authoring/test_guide.py",
     "tests/journal/claim/test_lanes.py",
+    "tests/deliver/resources/test_bundle_planner.py",
+    "tests/mapping/test_plan.py",
     "tests/nodes/test_cuts.py",
     "tests/nodes/test_kills.py",
     "tests/nodes/test_random_faults.py",
@@ -39,6 +41,7 @@ LONGEST = (
 )
 # Mappings are loaded some thousand times in a run, nearly all of them from the eighty files that ship.
 remember_shipped()
+remember_checked()
 # Started in the background of a shell, a run ignores Ctrl-C; what it starts must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Else every process that a test starts would compile all modules anew.
@@ -67,7 +70,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all tests use the PostgreSQL that the command line names."""
+    """Let all tests use the PostgreSQL that the command line names, and know their tier."""
+    Tier.default = is_default(config)
     try:
         Chosen.programs = programs_of(config.getoption(OPTION))
     except pytest.skip.Exception as error:

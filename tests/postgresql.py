@@ -20,11 +20,10 @@ import pytest
 
 from engine.database.postgresql import PostgresqlConnection, connect
 from tests.interchange.clients.install import installed
+from tests.memory_folder import folder_in_memory
 
 FOLDER = "pginstall18"
 OPTION = "--postgresql-bin"
-MEMORY = Path("/dev/shm")
-ROOM_BYTES = 4 * 2**30
 INDEX_SCAN = re.compile(r"Index (Only )?Scan")
 
 
@@ -103,8 +102,7 @@ def a_postgres(programs: Path | None = None, *, on_disk: bool = False) -> Iterat
 
     Its folder is in memory where there is room: a test makes a database, and no test cuts the power. `on_disk`: not so.
     """
-    in_memory = not on_disk and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES
-    with tempfile.TemporaryDirectory(prefix="pg", dir=MEMORY if in_memory else None) as name:
+    with tempfile.TemporaryDirectory(prefix="pg") if on_disk else folder_in_memory("pg") as name:
         made = Postgres(Path(name), programs)
         try:
             yield made

@@ -6,6 +6,7 @@ A path on the command line runs whole, whatever its tier.
 import re
 import subprocess
 from collections import defaultdict
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -14,6 +15,9 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parent.parent
 EXHAUSTIVE: Final = ("process", "postgres", "matrix", "browser", "text")
 SMOKE: Final = "smoke"
+PROPERTY: Final = "property"
+# The part of a property's examples that the default tier tries.
+PART: Final = 5
 # Every test of a file or below a folder has its marker.
 PLACES: Final = {
     "tests/crash": "process",
@@ -36,6 +40,9 @@ PLACES: Final = {
     "tests/journal/read/test_both_databases.py": "postgres",
     "tests/corpus": "matrix",
     "tests/ops/web/test_openapi.py": "matrix",
+    "tests/destinations/test_profiles.py": "process",
+    "tests/interchange/test_store_postgresql.py": "postgres",
+    "tests/interchange/test_points.py": "text",
     "tests/errors": "text",
     "tests/mapping/language/test_errors.py": "text",
     "tests/mapping/test_cookbook.py": "text",
@@ -52,7 +59,7 @@ FIXTURES: Final = {
     "postgres_server": "postgres",
     "rig": "process",
 }
-PARAMETERS: Final = {"postgresql": "postgres", "STU3": "matrix"}
+PARAMETERS: Final = {"postgresql": "postgres", "PostgreSQL": "postgres", "STU3": "matrix"}
 # An argument that takes all of these takes every FHIR type; the default tier tries one type of each kind.
 EVERY_TYPE: Final = frozenset({"Account", "Encounter", "Specimen"})
 ONE_OF_EACH_KIND: Final = frozenset(
@@ -81,14 +88,24 @@ ELSEWHERE: Final = {
 }
 
 
+class Tier:
+    """The tier of this run."""
+
+    default = False
+
+
+def trials(number: int) -> int:
+    """Return how many examples of a property to try: a fifth in the default tier, and all elsewhere."""
+    return number // PART if Tier.default else number
+
+
 def mark(items: list[pytest.Item]) -> None:
     """Give each test the markers of its folder, its fixtures and its parameters."""
     every_type = _every_type(items)
     for item in items:
-        path = PurePosixPath(item.nodeid.partition("::")[0])
         arguments = _arguments(item)
         words = set(re.split("[^A-Za-z0-9]", _case(item)))
-        found = {marker for place, marker in PLACES.items() if path.is_relative_to(place)}
+        found = set(_of_place(item.nodeid.partition("::")[0]))
         found |= {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
         found |= {marker for word, marker in PARAMETERS.items() if word in words}
         if any(
@@ -97,6 +114,11 @@ def mark(items: list[pytest.Item]) -> None:
             found.add("matrix")
         for marker in sorted(found):
             item.add_marker(marker)
+
+
+@cache
+def _of_place(file: str) -> frozenset[str]:
+    return frozenset(marker for place, marker in PLACES.items() if PurePosixPath(file).is_relative_to(place))
 
 
 def _every_type(items: list[pytest.Item]) -> set[tuple[str, str]]:
@@ -127,10 +149,21 @@ def selected(config: pytest.Config, item: pytest.Item, changed: frozenset[str] |
     smoke = item.get_closest_marker(SMOKE) is not None
     if changed is not None:
         return smoke or any(PurePosixPath(file).is_relative_to(one) for one in changed)
-    if config.getoption("--full-sweep") or config.args != config.getini("testpaths"):
+    if _whole(config):
         return True
-    exhaustive = not smoke and any(item.get_closest_marker(marker) for marker in EXHAUSTIVE)
-    return exhaustive is config.getoption("--exhaustive")
+    dear = not smoke and any(item.get_closest_marker(marker) for marker in EXHAUSTIVE)
+    if config.getoption("--exhaustive"):
+        return dear or item.get_closest_marker(PROPERTY) is not None
+    return not dear
+
+
+def is_default(config: pytest.Config) -> bool:
+    """True if the default tier runs."""
+    return not (_whole(config) or config.getoption("--since") or config.getoption("--exhaustive"))
+
+
+def _whole(config: pytest.Config) -> bool:
+    return bool(config.getoption("--full-sweep")) or config.args != config.getini("testpaths")
 
 
 def changed_since(revision: str) -> frozenset[str]:

@@ -14,12 +14,12 @@ from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Plan, Upsert
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from tests.deliver.conftest import AT, MRN
 from tests.deliver.fake_fhir import Step
 
 PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
-MAPPING = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
+MAPPING = compile_mapping(read([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
 
 
 async def rehearsed(site, *interactions):

@@ -18,14 +18,14 @@ from engine.deliver.reply import Ending, RequestReply
 from engine.fhir.plan import Plan
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from tests.deliver.conftest import AT, MRN, Site
 from tests.deliver.fake_chart import FakeChart
 from tests.deliver.fake_fhir import Step
 from tests.deliver.wire.test_mutual_tls import Seen
 from tests.deliver.wire.test_proxy import FakeProxy
 
-MAPPING = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
+MAPPING = compile_mapping(read([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
 RECEIVED = datetime(2026, 3, 1, 11, 59, 58, 250_000, tzinfo=UTC)
 NOTICE = Notice("riverbend-adt", b"\x01" * 32, "A01", RECEIVED, "Patient/p1", "Encounter/e1")
 

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import httpx
 import orjson
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.interchange.kit import MRN, Running, patient, record_number
 from tests.interchange.least import least, version_of
+from tests.tiers import trials
 
 FRESH = count(1)
 # Two tenants that begin alike: one is sent Bundles, the other their entries.
@@ -30,7 +32,7 @@ FORMER = (
 MADE = re.compile(r"\b[0-9a-f]{24}\b")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
 PEOPLE, PROBLEMS = ("p0", "p1", "p2"), ("c0", "c1")
-OFTEN = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+OFTEN = settings(max_examples=trials(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Step(NamedTuple):
@@ -229,6 +231,7 @@ def answers_of(bundle: Any) -> list[tuple[int, Any]]:
     ]
 
 
+@pytest.mark.property
 @OFTEN
 @given(drawn=BUNDLES)
 def test_a_batch_is_its_entries(service: Running, base: str, drawn: list[Step]) -> None:
@@ -244,6 +247,7 @@ def test_a_batch_is_its_entries(service: Running, base: str, drawn: list[Step]) 
     assert state(service, WHOLE[0], key) == state(service, SINGLE[0], key)
 
 
+@pytest.mark.property
 @OFTEN
 @given(drawn=BUNDLES)
 def test_a_transaction_is_its_entries_or_nothing(service: Running, base: str, drawn: list[Step]) -> None:

@@ -18,6 +18,7 @@ from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.verify import verify
+from tests.tiers import trials
 
 SIS = "https://cdis.example"
 STATUSES = ("draft", "active", "completed")
@@ -76,7 +77,8 @@ DEEDS = st.lists(
 )
 
 
-@settings(max_examples=20)
+@pytest.mark.property
+@settings(max_examples=trials(20))
 @given(deeds=DEEDS)
 def test_pages_and_totals_are_those_of_a_list(deeds: list[tuple[str, int, str, str]]) -> None:
     """Whatever is created, changed, deleted and brought back, each status finds who has it, once, and counts them."""

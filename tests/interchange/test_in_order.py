@@ -17,6 +17,7 @@ from engine.interchange.store.search.criterion import Rank, SearchQuery
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
+from tests.tiers import trials
 
 SIS = "https://cdis.example"
 STATUSES = {
@@ -122,7 +123,8 @@ QUERIES = st.dictionaries(st.sampled_from(sorted(VALUES)), st.none(), min_size=1
 )
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.property
+@settings(max_examples=trials(200), deadline=None)
 @given(
     query=QUERIES,
     count=st.integers(0, 25),

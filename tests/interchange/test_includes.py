@@ -13,6 +13,7 @@ from engine.interchange.store.search.criterion import ParameterKind
 from tests.interchange.kit import Inside, Running, issue, merge_body, running
 from tests.interchange.least import least
 from tests.interchange.test_walk import scoped
+from tests.tiers import trials
 
 Kept = tuple[Running, dict[str, str]]
 
@@ -208,7 +209,8 @@ REFERENCES = sorted(
 SCOPES = [f"user/{name}.read" for name in KEPT]
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.property
+@settings(max_examples=trials(60), deadline=None)
 @given(data=st.data())
 def test_any_include_shows_what_may_be_read(kept: Kept, data: st.DataObject) -> None:
     """N-232: with any scopes, whatever comes along is of a type that the token may read, and of its tenant."""

@@ -32,6 +32,7 @@ from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.jobs import KIND, asked_by
 from tests.interchange.kit import configuration, secret_file
 from tests.interchange.places import DATABASE
+from tests.tiers import trials
 
 LIMITS = Jobs(at_once=4, at_once_per_tenant=3, waiting_per_tenant=4)
 CLIENTS = {"physician": "riverbend", "other": "lakeside", "lax": "lax"}
@@ -236,7 +237,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.property
+@settings(max_examples=trials(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_random_lives(template: Path, taken: list[tuple[Any, ...]]) -> None:
     """C-562: after each step every handle tells what the model knows, and what a done job keeps is there once."""

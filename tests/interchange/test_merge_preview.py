@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.rest.merge import preview
 from tests.interchange.kit import SYSTEM, Running, merge_body, patient
+from tests.tiers import trials
 
 Json = Any
 
@@ -99,8 +100,9 @@ def parts(items: list[Json]) -> Iterator[Json]:
         yield from parts(item.get("part", []))
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("version", FhirVersion)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=trials(150), deadline=None)
 @given(source=patients, target=patients)
 def test_every_preview_is_valid(version: FhirVersion, source: Json, target: Json) -> None:
     """C-291, C-266: each item has a name and exactly one value or parts; nothing is told of what is equal."""

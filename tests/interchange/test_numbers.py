@@ -18,6 +18,7 @@ from engine.interchange.rest.resource.catalogue import CHART, KEPT
 from tests.interchange.kit import BASES, Inside, Running, issue, merge_body, patient
 from tests.interchange.least import least, version_of
 from tests.interchange.resources import resources
+from tests.tiers import trials
 
 JSON = {"content-type": "application/fhir+json", "prefer": "create-always"}
 WHOLE = frozenset({"integer", "positiveInt", "unsignedInt"})
@@ -203,8 +204,9 @@ def charts(service: Running) -> dict[str, str]:
     return {f"{base} {one.name}": service.create()["id"] for base in BASES.values() for one in CHART}
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("type_name", [one.name for one in CHART])
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=trials(6), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_numbers_of_every_element(
     service: Running, charts: dict[str, str], base: str, type_name: str, data: st.DataObject
@@ -230,6 +232,7 @@ def test_numbers_of_every_element(
             assert path != base or shown.content == answer.content
 
 
+@pytest.mark.property
 def test_charts_of_any_numbers(service: Running, charts: dict[str, str], base: str) -> None:
     """C-565: the charts that the fuzz made are searched, read whole and merged, on both bases."""
     survivor = service.create()["id"]

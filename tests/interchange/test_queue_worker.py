@@ -20,6 +20,7 @@ from engine.interchange.jobs import queue_worker
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreBusyError, StoreFailedError
+from tests.tiers import trials
 
 TENANT = "t"
 CREATE = "CREATE TABLE IF NOT EXISTS item (number INTEGER PRIMARY KEY, lane TEXT, state TEXT)"
@@ -244,8 +245,9 @@ async def play(folder: Path, played: list[tuple[str, str]]) -> None:
     await model.leave(killed=False)
 
 
+@pytest.mark.property
 @given(played=steps)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=trials(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_item_is_done(played: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """However it is added to, fails, stops and is killed: each item is done in its turn, once in each life."""
     monkeypatch.setattr(queue_worker, "LOOK_SECONDS", 0.01)

@@ -15,6 +15,7 @@ from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.kernel.view import to_stored, to_version
 from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.resources import resources
+from tests.tiers import trials
 
 EXAMPLES = Path(__file__).parent / "examples"
 MODELS = {FhirVersion.R4: r4_model, FhirVersion.STU3: stu3_model}
@@ -58,8 +59,11 @@ def test_every_kept_type_has_examples() -> None:
     }
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("version", FhirVersion)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=trials(150), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(data=st.data())
 def test_no_element_is_lost(version: FhirVersion, data: st.DataObject) -> None:
     """C-112: whatever elements a resource has, it is valid in the other version, and comes back the same."""

@@ -24,6 +24,7 @@ from engine.mapping.language.moment import Stamps
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import RESERVED, Compiler
 from tests.mapping.language.test_registry import CONDITIONS, KEYS, SHOWN
+from tests.tiers import trials
 
 ROOT = shipped("mappings")
 
@@ -121,7 +122,8 @@ SEGMENTS = st.tuples(
 ).map("|".join)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.property
+@settings(max_examples=trials(120), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     segments=st.lists(SEGMENTS, max_size=8),
     event=st.sampled_from(
@@ -197,7 +199,8 @@ WANTED = [
 ]
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.property
+@settings(max_examples=trials(1000), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(value=VALUES, want=st.sampled_from(WANTED), type_=st.sampled_from(["", "CX", "XPN"]))
 def test_any_authored_value(value: object, want: ReferenceElement, type_: str) -> None:
     """What stands for an element ends in something to make, or in problems that each have a place."""

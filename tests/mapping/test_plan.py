@@ -13,6 +13,7 @@ from engine.fhir.plan import ElementChange, Merge, Upsert
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
+from tests.tiers import trials
 
 Make = Callable[..., Message]
 PID = "PID|1||RB-1^^^RVB^MR||QUINTERO^MARISOL||19840229|F"
@@ -138,7 +139,8 @@ def test_errors_hold_nothing_of_the_patient(mapping: Mapping, message: Make) -> 
     assert "bad-value PID-7" in plan.warnings
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.property
+@settings(max_examples=trials(300), deadline=None)
 @given(st.data())
 def test_mangled_messages_give_a_plan_or_an_error_of_ours(data: st.DataObject) -> None:
     """Whatever stands in the fields: the same plan twice, or MappingError, or MessageError; nothing else."""

@@ -14,7 +14,7 @@ from engine.config.settings import shipped
 from engine.errors import MappingError
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of, sending
-from engine.mapping.compile import Mapping, compile_mapping, load
+from engine.mapping.compile import Mapping, compile_mapping, load, read
 
 ALL = (
     "Encounter", "RelatedPerson", "Coverage", "AllergyIntolerance", "Condition", "Procedure", "Observation", "Account",
@@ -94,7 +94,7 @@ def mappings() -> dict[str, Mapping]:
     """Compile the shipped mappings with all that they can send, by type of message."""
     channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}})
     adt = sending(load([shipped("mappings")], "adt"), ALL)
-    return {"ADT": compile_mapping(adt, channel), "ORU": compile_mapping(load([shipped("mappings")], "oru"), channel)}
+    return {"ADT": compile_mapping(adt, channel), "ORU": compile_mapping(read([shipped("mappings")], "oru"), channel)}
 
 
 def _message(event: str, segments: list[str]) -> Message:

@@ -16,7 +16,7 @@ from engine.database.connection import Connection
 from engine.hl7.message import parse
 from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.pipeline.feed import Handover, PipelineContext, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -55,7 +55,7 @@ class Door:
         channel: Channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}}).model_copy(
             update=policies
         )
-        mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
+        mapping = compile_mapping(read([shipped("mappings")], "adt"), channel)
         feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping}, {})
         journal = desk.journal
         shared = PipelineContext(

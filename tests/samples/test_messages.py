@@ -8,7 +8,7 @@ from engine.config.settings import shipped
 from engine.errors import UndecodableMessageError, UnreadableMessageError
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.pipeline.inbound.judgement import judge
 from engine.receive.batch import unpack
 
@@ -60,7 +60,7 @@ def test_each_header_is_judged_as_stated(raw: bytes, expected: Expectation) -> N
         assert expected.ack != "AR"
 
 
-MAPPING = compile_mapping(load([shipped("mappings")], CHANNEL.mapping), CHANNEL)
+MAPPING = compile_mapping(read([shipped("mappings")], CHANNEL.mapping), CHANNEL)
 BEGINS = {"delivered": "received", "held": "received"}
 
 

@@ -6,7 +6,7 @@ from engine.config.settings import shipped
 from engine.deliver.verdict import VerdictKind
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from tests.deliver.conftest import MRN, Site
 from tests.deliver.fake_fhir import Step
 from tests.deliver.resources.test_lists import Feed
@@ -19,7 +19,7 @@ RXA = "RXA|0|1|20260227||08^HepB^CVX|999||||1234^Osei^Ama|||||LOT1"
 def mapping(tmp_path_factory):
     """The mapping of the guide's section on types that do not ship."""
     folder = written(tmp_path_factory.mktemp("site"))
-    return compile_mapping(load([folder, shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
+    return compile_mapping(read([folder, shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
 
 
 @pytest.fixture

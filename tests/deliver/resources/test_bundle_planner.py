@@ -17,7 +17,7 @@ from engine.errors import MappingError, MessageError
 from engine.fhir.plan import Plan
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.simulation.world import simulate
 from tests.deliver.conftest import Site
 from tests.deliver.resources.test_lists import TYPES
@@ -26,7 +26,7 @@ from tests.interchange.kit import BASES, SECRET, SYSTEM, running, secret_file
 AUTHORITIES: Final = {name: f"https://mrn.{name.lower()}.example" for name in ("RVB", "LKS", "EAST")}
 ALL: Final = (*TYPES, "PractitionerRole", "Provenance")
 MAPPING: Final = compile_mapping(
-    sending(load([shipped("mappings")], "adt"), ALL), channel_of({"authorities": AUTHORITIES, "allow_merge": True})
+    sending(read([shipped("mappings")], "adt"), ALL), channel_of({"authorities": AUTHORITIES, "allow_merge": True})
 )
 KEPT: Final = ("Patient", "Practitioner", "Location", "Organization", *ALL)
 DAYS: Final = 120

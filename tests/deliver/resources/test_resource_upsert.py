@@ -6,11 +6,11 @@ from engine.config.settings import shipped
 from engine.deliver.verdict import Failure, VerdictKind
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from tests.deliver.conftest import MRN, Site
 from tests.deliver.fake_fhir import Step
 
-MAPPING = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
+MAPPING = compile_mapping(read([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from engine.deliver.wire.server import MOST_FAILURES
 from engine.fhir.plan import ElementChange, Identity, Keep, ResourceRecord, Retire, Upsert
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from tests.deliver.conftest import MRN, Site
 from tests.deliver.fake_chart import FakeChart, Habit
 from tests.deliver.fake_fhir import Step
 from tests.deliver.resources.test_resource_upsert import asked, is_place, plan
 
 LISTED = compile_mapping(
-    sending(load([shipped("mappings")], "adt"), ("Patient", "Encounter", "Condition")),
+    sending(read([shipped("mappings")], "adt"), ("Patient", "Encounter", "Condition")),
     channel_of({"authorities": {"RVB": MRN}}),
 )
 BASE = "POST /fhir/R4"

@@ -12,6 +12,7 @@ from engine.interchange.clinical.facts import UnreadableDocumentError, Unreadabl
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.ccda.charts import written
 from tests.interchange.ccda.written import MARISOL, document, section, valid
+from tests.tiers import trials
 
 GOOD = document(section("48765-2", text="<paragraph>None known</paragraph>"))
 SECRET = "Zanzibar"
@@ -174,7 +175,8 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@pytest.mark.property
+@settings(max_examples=trials(150))
 @given(st.data())
 def test_a_mutated_document_is_read_into_valid_facts_or_refused(data: st.DataObject) -> None:
     """Whatever is cut out of a document, doubled, or put into it: what is read is valid, the rest is refused."""

@@ -321,7 +321,14 @@ def test_a_service_writes_while_a_laboratory_is_loaded(tmp_path: Path) -> None:
         assert len(show(tmp_path, "lab-1")) == 300
 
 
-@pytest.mark.parametrize("fault", [f"{point}:kill:{nth}" for point in ("F27", "F28", "F29") for nth in (1, 2)])
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param("F27:kill:1", marks=pytest.mark.smoke),
+        *("F27:kill:2", "F28:kill:1", "F28:kill:2", "F29:kill:1", "F29:kill:2"),
+    ],
+)
 def test_a_killed_load_is_finished_by_loading_again(folder: Path, fault: str) -> None:
     """kill -9 leaves whole tests; loading again ends as if nothing had been, and a third time changes nothing."""
     question = "questions: [{id: f, text: F, type: boolean}]"

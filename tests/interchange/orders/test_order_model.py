@@ -25,6 +25,7 @@ from tests.interchange.kit import SYSTEM, Inside, running_inside
 from tests.interchange.orders.happening import laboratory
 from tests.interchange.orders.ordering import Clinic, clinic, to
 from tests.interchange.test_order_states import second_copy
+from tests.tiers import trials
 
 TABLE = second_copy()
 FHIR = {"draft": "draft", "pending": "active", "sent": "active", "completed": "completed", "failed": "on-hold"}
@@ -192,7 +193,8 @@ def explained(model: Model, actions: list[Action], told: list[bool], seen: tuple
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.property
+@settings(max_examples=trials(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=rounds)
 def test_an_order_is_what_the_model_says(ordered: Clinic, history: list[list[Action]]) -> None:
     """C-404, C-408, C-409, C-410, C-427: $submit, cancel, laboratory and results in any order and at once."""

@@ -10,6 +10,7 @@ from engine.interchange.network.patient360.deduplicate import FACTS, in_error, k
 from engine.interchange.network.patient360.standardise import standardised
 from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.resources import resources
+from tests.tiers import trials
 
 LOINC = "http://loinc.org"
 SNOMED = "http://snomed.info/sct"
@@ -236,7 +237,8 @@ def test_every_type_of_a_chart_has_its_key() -> None:
     assert set(FACTS) == {one.name for one in CHART}
 
 
-@settings(max_examples=40)
+@pytest.mark.property
+@settings(max_examples=trials(40))
 @given(st.data(), st.sampled_from(sorted(FACTS)))
 def test_a_key_survives_what_is_done_with_a_resource(data: st.DataObject, type_name: str) -> None:
     """Standardising, keeping and reading a resource, and the ids that it gets, leave its key as it is."""

@@ -22,6 +22,7 @@ from engine.interchange.store import job as rows
 from tests.interchange.kit import SYSTEM, patient
 from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, read_paper, reference, urn
 from tests.interchange.patient360.test_deduplicate import LOINC, SNOMED, coded, drug, problem, result
+from tests.tiers import trials
 
 pytestmark = pytest.mark.asyncio
 Json = Any
@@ -481,7 +482,8 @@ def documents(draw: st.DrawFn) -> list[RetrievedDocument]:
     return drawn
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.property
+@settings(max_examples=trials(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=documents(), data=st.data())
 async def test_any_order_any_number_of_times(chart: Chart, drawn: list[RetrievedDocument], data: st.DataObject) -> None:
     """In any order, and any number of times, documents make the same set of facts; no two have one key."""

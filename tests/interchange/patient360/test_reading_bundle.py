@@ -17,6 +17,7 @@ from engine.interchange.network.patient360.own import repointed, resolved
 from engine.interchange.network.patient360.reading_bundle import READ, read_bundle
 from tests.interchange.ccda.written import the, valid
 from tests.interchange.resources import resources
+from tests.tiers import trials
 
 Json = Any
 
@@ -256,9 +257,10 @@ def test_a_hostile_bundle_is_refused_with_its_reason(body: bytes, reason: Unread
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
+@pytest.mark.property
 @pytest.mark.parametrize("version", list(FhirVersion))
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=trials(60))
 def test_any_valid_resource_becomes_a_valid_fact(version: FhirVersion, data: st.DataObject) -> None:
     """Resources made of HL7's definitions alone: what is read is valid, whatever else they have."""
     name = data.draw(st.sampled_from([*READ, "Composition", "Medication", "Observation"]))

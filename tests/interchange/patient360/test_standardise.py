@@ -9,6 +9,7 @@ from engine.interchange.clinical.terms import ALIASES, FORMS, UNITS, canonical_c
 from engine.interchange.network.patient360.standardise import codings, moment, quantity, standardised
 from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.resources import resources
+from tests.tiers import trials
 
 LOINC = "http://loinc.org"
 SNOMED = "http://snomed.info/sct"
@@ -174,7 +175,8 @@ def test_what_goes_without_saying_is_said() -> None:
     assert made["clinicalStatus"]["coding"][0]["system"].endswith("/condition-clinical")
 
 
-@settings(max_examples=40)
+@pytest.mark.property
+@settings(max_examples=trials(40))
 @given(st.data(), st.sampled_from([one.name for one in CHART]))
 def test_any_resource(data: st.DataObject, type_name: str) -> None:
     """Any valid resource stays valid, loses no code, and is as it is after a second time."""

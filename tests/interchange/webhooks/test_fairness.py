@@ -44,6 +44,7 @@ def test_a_sound_receiver_beside_many_ill_ones(sending: Running, hook: Receiver,
     until(lambda: rows(sending, WAITING, mine)[0][0], lambda left: left == 0)
 
 
+@pytest.mark.matrix
 def test_a_receiver_that_is_down_for_a_day(sending: Running, hook: Receiver) -> None:
     """While one is down for a day, and its events are tried again and dropped, each event reaches the other at once."""
     down = subscribe(sending, "Observation", channel={"endpoint": "https://127.0.0.1:9/hook"})["id"]

@@ -21,6 +21,7 @@ from engine.journal.access.audit import COLUMNS, AuditRecord, digest
 from engine.journal.access.audited import MOST_FAULTS, AuditFilter, AuditReader, Verified, Witness
 from engine.journal.file.database import FILE, open_writer
 from tests.journal.desk import NOW, Desk, Opener
+from tests.tiers import trials
 
 ROWS = 40
 
@@ -192,7 +193,8 @@ def test_of_many_faults_the_first_hundred_are_named(opened: Opener, copy: Path) 
     assert len(verified(copy).faults) == MOST_FAULTS
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.property
+@settings(max_examples=trials(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_any_change_of_any_row_is_found(copy: Path, data: st.DataObject) -> None:

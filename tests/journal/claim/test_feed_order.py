@@ -3,10 +3,10 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import AdtEngineError
@@ -14,6 +14,8 @@ from engine.journal.entry import Claimed, State
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import ReplayItem, Run, RunKind, RunState
 from tests.journal.desk import NOW, Desk, entry, open_desk, settlement
+from tests.memory_folder import folder_in_memory
+from tests.tiers import trials
 
 FEED = frozenset({"d"})
 
@@ -148,6 +150,8 @@ class Sender:
                 await self.do(("send", {"state": State.DELIVERED}))
 
 
+@pytest.mark.property
+@settings(max_examples=trials(100))
 @given(steps=STEPS)
 def test_nothing_is_left_behind_and_the_feed_stays_in_order(steps: list[tuple[Any, ...]]) -> None:
     """Whatever befalls it: what is neither held nor behind such a one is sent; without acts each is sent in order."""
@@ -174,5 +178,5 @@ def test_nothing_is_left_behind_and_the_feed_stays_in_order(steps: list[tuple[An
         firsts = [seq for seq in dict.fromkeys(sent) if feed[seq - 1]]
         assert firsts == sorted(firsts)
 
-    with TemporaryDirectory() as folder:
+    with folder_in_memory() as folder:
         asyncio.run(carry(Path(folder)))

@@ -1,7 +1,6 @@
 """Lanes: order per patient, against a model that knows nothing of tables."""
 
 import asyncio
-import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,8 @@ from engine.journal.journal import Journal
 from engine.journal.read.reading import Reader
 from engine.journal.write.entry_lookup import OperationRequest
 from tests.journal.desk import Desk, Opener, settlement
+from tests.memory_folder import folder_in_memory
+from tests.tiers import trials
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DUE = NOW + timedelta(minutes=30)
@@ -79,7 +80,7 @@ class Lanes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = folder_in_memory()
         self.model = Model()
         self.count = 0
         self.journal: Journal = self.run(self.opened())
@@ -227,12 +228,12 @@ class Lanes(RuleBasedStateMachine):
 
 
 Lanes.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=trials(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-test_order_is_kept_per_patient_whatever_happens = Lanes.TestCase
+test_order_is_kept_per_patient_whatever_happens = pytest.mark.property(Lanes.TestCase)
 
 
 async def test_a_probe_is_the_entry_that_was_tried_least(desk: Desk) -> None:

@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import AdtEngineError
 from engine.journal.entry import Claimed, State
 from tests.journal.desk import NOW, Desk, entry, open_desk, settlement
+from tests.memory_folder import folder_in_memory
+from tests.tiers import trials
 
 KEYS = ("s|1", "s|2", "s|3")
 MOST = 1_000  # entries, and numbers that transactions which were undone had taken
@@ -81,6 +83,8 @@ def _spoil(_connection: object) -> None:
     raise ValueError
 
 
+@pytest.mark.property
+@settings(max_examples=trials(100))
 @given(batches=st.lists(BATCHES, min_size=1, max_size=30))
 def test_nothing_that_may_run_waits_for_a_destination_that_waits_for_it(batches: list[list[tuple[Any, ...]]]) -> None:
     """Whatever meets in a transaction: each goes out once, and to whoever waits all that may run has come."""
@@ -101,5 +105,5 @@ def test_nothing_that_may_run_waits_for_a_destination_that_waits_for_it(batches:
                 if destination.left:
                     assert await desk.claimed() == []
 
-    with TemporaryDirectory() as folder:
+    with folder_in_memory() as folder:
         asyncio.run(run(Path(folder)))

@@ -18,6 +18,7 @@ from engine.journal.maintenance.verify import faults
 from engine.journal.opening import open_reader
 from engine.journal.read.reading import Reader
 from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
+from tests.tiers import trials
 
 MONTH = RetentionPolicy(timedelta(days=30), timedelta(days=365))
 RULES: Rules = {"adt": dict.fromkeys((State.DELIVERED, State.FILTERED, State.REJECTED, State.DISCARDED), MONTH)}
@@ -187,7 +188,8 @@ async def test_a_page_that_is_struck_leaves_everything(opened: Opener, monkeypat
         assert (await pruned(desk, days(31))).bodies == 1
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.property
+@settings(max_examples=trials(15), deadline=None)
 @given(ages=st.lists(st.tuples(st.integers(0, 400), st.sampled_from(ENDS)), min_size=1, max_size=12))
 def test_exactly_what_is_old_and_ended_leaves(
     ages: list[tuple[int, State]], tmp_path_factory: pytest.TempPathFactory

@@ -18,6 +18,7 @@ from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.searching import EntrySearch
 from engine.journal.read.views import EntryPage
 from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
+from tests.tiers import trials
 
 
 async def filled(desk: Desk) -> None:
@@ -171,11 +172,12 @@ async def test_a_search_that_takes_too_long_says_how_far_it_came(desk: Desk) -> 
         assert reader.page(Filters(state=State.DELIVERED), 50, page.before) == EntryPage((), None, None)
 
 
+@pytest.mark.property
 @given(
     steps=st.lists(st.integers(-90_000, 90_000), min_size=1, max_size=12),
     bounds=st.tuples(st.integers(), st.integers()),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=trials(20), deadline=None)
 def test_no_entry_of_a_time_is_missed_whatever_the_clock_did(steps: list[int], bounds: tuple[int, int]) -> None:
     """Clocks are set forward and back; since and until hold of each entry by its own time."""
     moments, at = [], 0

@@ -20,6 +20,7 @@ from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import Indexing, open_index
 from engine.journal.write.backend import SharedJournal
 from tests.journal.desk import NOW, Desk, settlement
+from tests.tiers import trials
 
 CHANNELS, SOURCES, EVENTS = ("adt", "lab", "er"), ("A|X", "B|X"), ("A01", "A08", "A40")
 CONTROLS, VISITS, REASONS = ("1", "2", "3"), ("", "v1", "v2"), ("", "unchanged", "http-422")
@@ -139,8 +140,9 @@ def test_the_model_knows_every_filter() -> None:
     assert set(HOLDS) == {field.name for field in fields(Filters)} - {"charsets"}
 
 
+@pytest.mark.property
 @given(asked=ASKED, size=st.integers(1, 40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=trials(150), deadline=None)
 def test_pages_hold_what_every_filter_lets_through(
     known: tuple[Path, list[Known]], asked: dict[str, Any], size: int
 ) -> None:

@@ -15,7 +15,7 @@ from engine.fhir.plan import Upsert
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.outcome import patient
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.mapping.language.comparison import comparison_fault, comparison_of
 from engine.mapping.language.expression import Condition, ExpressionError, SegmentPath, Term, parse_condition
 
@@ -27,7 +27,7 @@ BORN = "PID|1||1||Zane^A||20080229|M"
 def holds(author: Author, message: Make, condition: str, *segments: str) -> bool:
     """Say whether a condition holds in a message: a mapping of a site writes `yes` where it does."""
     text = f'resource: Patient\nextends: shipped/patient\nelements:\n  language: "yes | when {condition}"\n'
-    mapping = compile_mapping(load([author(resources__patient=text), shipped("mappings")], "adt"), channel_of({}))
+    mapping = compile_mapping(read([author(resources__patient=text), shipped("mappings")], "adt"), channel_of({}))
     interaction = mapping.plan(message("A08", *segments)).interactions[0]
     assert isinstance(interaction, Upsert)
     return patient(interaction.patient).get("language") == "yes"

@@ -9,6 +9,7 @@ from engine.mapping.language.comparison import covers, never_holds
 from engine.mapping.language.expression import Condition, SegmentPath, Term, parse_condition
 from engine.mapping.language.path import check_of
 from engine.mapping.language.reading import MessageReading
+from tests.tiers import trials
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,8 @@ def said(event: str, family: str) -> Message:
 MESSAGES = [said(event, family) for event in ("A01", "A04", "A08") for family in (*TEXTS, "", '""', "ABC")]
 
 
-@settings(max_examples=400)
+@pytest.mark.property
+@settings(max_examples=trials(400))
 @given(CONDITIONS, CONDITIONS)
 def test_no_message_shows_it_wrong(earlier: Condition, later: Condition) -> None:
     """Of conditions of all kinds: in every message what is said to cover does, and what never holds does not."""

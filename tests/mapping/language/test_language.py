@@ -12,7 +12,7 @@ from engine.fhir.plan import Upsert
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of, read_cases
 from engine.mapping.authoring.outcome import patient
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, load, read
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -20,7 +20,7 @@ HEAD = "resource: Patient\nextends: shipped/patient\nelements:\n"
 
 
 def _patient(folder: Path, message: Message) -> Any:
-    mapping = compile_mapping(load([folder, shipped("mappings")], "adt"), channel_of({}))
+    mapping = compile_mapping(read([folder, shipped("mappings")], "adt"), channel_of({}))
     interaction = mapping.plan(message).interactions[0]
     assert isinstance(interaction, Upsert)
     return patient(interaction.patient)

@@ -35,6 +35,7 @@ from engine.mapping.language.node import (
     function_of,
 )
 from engine.mapping.language.reading import EVERYTHING, MessageReading
+from tests.tiers import trials
 
 MESSAGE = parse(b'MSH|^~\\&|HIS|RVB|||20250701093000||ADT^A01|M1|P|2.5.1\rEVN||20250701092900| x ^ |""')
 READING = MessageReading(MESSAGE, MESSAGE.groups, None, "20250701")
@@ -173,7 +174,8 @@ CELLS = st.lists(st.sampled_from(["", "a", "b", '""']), min_size=1, max_size=PAR
 )
 
 
-@settings(deadline=None, max_examples=200)
+@pytest.mark.property
+@settings(deadline=None, max_examples=trials(200))
 @given(_nodes(), CELLS)
 def test_a_function_makes_what_a_plain_walk_makes(node: ValueNode, cells: Cells) -> None:
     """Whatever a template is made of, and whatever is there, also in the order of an object's elements."""
@@ -185,7 +187,8 @@ def test_a_function_makes_what_a_plain_walk_makes(node: ValueNode, cells: Cells)
 PIECE = st.lists(st.sampled_from(["a", "b", " ", "^", "^", "~", "&", "\\T\\", '""']), max_size=6).map("".join)
 
 
-@settings(deadline=None, max_examples=300)
+@pytest.mark.property
+@settings(deadline=None, max_examples=trials(300))
 @given(st.lists(PIECE, min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 2))
 def test_a_component_is_cut_as_a_leaf_is(fields: list[str], field: int, component: int, subcomponent: int) -> None:
     """With escapes, subcomponents and nulls in the segment or without: the leaf, and that a repetition was left out."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config.settings import shipped
@@ -15,10 +15,11 @@ from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import patient
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, load, read
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.string_functions import age, concat, replaced, split, substring
 from engine.mapping.language.string_functions import pad as padded
+from tests.tiers import trials
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -33,7 +34,7 @@ SEGMENTS = (
 def made(author: Author, message: Make, elements: str) -> dict[str, Any]:
     """Return the patient of a message by a site's own elements."""
     text = f"resource: Patient\nextends: shipped/patient\nelements:\n{elements}\n"
-    mapping = compile_mapping(load([author(resources__patient=text), shipped("mappings")], "adt"), channel_of({}))
+    mapping = compile_mapping(read([author(resources__patient=text), shipped("mappings")], "adt"), channel_of({}))
     interaction = mapping.plan(message("A08", *SEGMENTS)).interactions[0]
     assert isinstance(interaction, Upsert)
     return patient(interaction.patient)
@@ -138,6 +139,8 @@ class _Today:
         return None
 
 
+@pytest.mark.property
+@settings(max_examples=trials(100))
 @given(st.text())
 def test_no_text_makes_a_function_fail(text: str) -> None:
     """Each function that takes one text and gives one, and age."""

@@ -14,6 +14,7 @@ from engine.hl7.message import parse
 from engine.mapping.compile import MappingSource
 from engine.mapping.relay.message_edit import MessageEdit
 from tests.mapping.relay.test_compile_edit import edits_of
+from tests.tiers import trials
 
 RAW: Final = (
     b"MSH|^~\\&|REG|RVB|||20260301||ADT^A08|C1|P|2.5.1\rEVN|A08|20260301||\r\n"
@@ -172,7 +173,8 @@ PRINTABLE: Final = st.text(
 )
 
 
-@settings(max_examples=100)
+@pytest.mark.property
+@settings(max_examples=trials(100))
 @example(text="\ufffd")
 @given(text=PRINTABLE.filter(lambda text: text != '""'))
 def test_a_literal_reads_back_and_is_set_once(source: MappingSource, text: str) -> None:

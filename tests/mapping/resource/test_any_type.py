@@ -14,7 +14,7 @@ from engine.hl7.message import Message
 from engine.mapping.authoring.case import cases_of, channel_of, run_cases
 from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, load, read
 from tests.fhir.targets import fields
 from tests.mapping.any_type import block, site
 
@@ -31,7 +31,7 @@ KEEP = "resource: {type}\npatient: {holder}\nidentity: {{type: VN, keys: [PV1-19
 
 
 def _mapping(folder: Path):
-    return compile_mapping(load([folder, shipped("mappings")], "adt"), channel_of({}))
+    return compile_mapping(read([folder, shipped("mappings")], "adt"), channel_of({}))
 
 
 def _kept(folder: Path, message: Message) -> dict[str, dict]:

@@ -11,11 +11,11 @@ from engine.errors import ConfigurationError, MappingError
 from engine.fhir.plan import Find, Keep, Plan, Retire, Upsert
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, load, read
 from tests.mapping.conftest import Author
 
 AUTHORITIES = {"RVB": "https://mrn.riverbend.example", "CDIS^PLAC": "https://cdis.example/placer-order-number"}
-ORU = compile_mapping(load([shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
+ORU = compile_mapping(read([shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
 HEAD = ("MSH|^~\\&|LAB|CENTRAL|||20260302101000||ORU^R01|1|P|2.5.1", "PID|1||RB-1^^^RVB^MR||Quintero^Marisol")
 # A report: where its order stands (its ORC, its OBR, nowhere), how many notes; of each result its code and notes.
 REPORTS = st.lists(
@@ -171,7 +171,7 @@ def test_what_only_lists_of_a_sender_use_is_refused_elsewhere(author: Author, ke
 def test_a_site_may_take_reports_as_whole(author: Author, line: str, whole: bool) -> None:
     """As it ships only a text that gets shorter loses lines; with one line of a site, all that is not sent again."""
     folder = author(resources__observation=f"resource: Observation\nextends: shipped/observation\n{line}")
-    site = compile_mapping(load([folder, shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
+    site = compile_mapping(read([folder, shipped("mappings")], "oru"), channel_of({"authorities": AUTHORITIES}))
     lines = (*HEAD, "OBR|1|P1|F1|A^A^L", "OBX|1|ST|K^K^L||1", "OBX|2|ST|K^K^L||2")
     plan = site.plan(parse("\r".join(lines).encode()))
     (retire,) = [interaction for interaction in plan.interactions if isinstance(interaction, Retire)]

@@ -6,7 +6,7 @@ from engine.config.settings import shipped
 from engine.errors import ConfigurationError
 from engine.fhir.plan import ElementChange, Keep, Retire
 from engine.mapping.authoring.case import channel_of, sending
-from engine.mapping.compile import Mapping, compile_mapping, load
+from engine.mapping.compile import Mapping, compile_mapping, load, read
 from tests.mapping.conftest import AUTHORITIES
 
 SITE = "mapping: adt\nextends: shipped/adt\nresources: [Patient, AllergyIntolerance]\n"
@@ -34,7 +34,7 @@ def _retire(plan) -> Retire:
 def test_one_line_sends_them(author, message) -> None:
     """Without the site's line no segment makes a resource; with it each AL1 does, and no other type."""
     said = message("A08", PID, PENICILLIN, PEANUT, "DG1|1||I20.9^Angina^I10")
-    shipped_plan = compile_mapping(load([shipped("mappings")], "adt"), channel_of({})).plan(said)
+    shipped_plan = compile_mapping(read([shipped("mappings")], "adt"), channel_of({})).plan(said)
     assert len(shipped_plan.interactions) == 1
     plan = _mapping(author(adt=SITE)).plan(said)
     assert len(_listed(plan)) == 2

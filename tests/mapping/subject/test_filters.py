@@ -20,7 +20,7 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping, load
+from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping, load, read
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.function_context import FunctionContext
@@ -30,6 +30,7 @@ from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.template import Compiler
 from engine.mapping.subject.filters import compile_channel_filters, compile_filters, first_of
 from engine.mapping.subject.subject import AppliedFilter, Disposition
+from tests.tiers import trials
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -44,7 +45,7 @@ AUTHORITIES = {"authorities": {"RVB": "https://mrn.riverbend.example"}, "allow_m
 
 def filtering(author: Author, lines: str = LINES) -> Mapping:
     """Return the shipped mapping with filters of a site's own."""
-    return compile_mapping(load([author(adt=HEAD + lines), shipped("mappings")], "adt"), channel_of(AUTHORITIES))
+    return compile_mapping(read([author(adt=HEAD + lines), shipped("mappings")], "adt"), channel_of(AUTHORITIES))
 
 
 def person(family: str, born: str = "19800101", number: str = "1^^^RVB^MR") -> str:
@@ -140,7 +141,7 @@ def channelled(author: Author, lines: str = ROUTES, adt: str = "mapping: adt\nex
     looked = look(parse(CHANNEL + (lines or "  []\n"), "a.yaml"), Channel)
     assert (looked.problems, looked.value is not None) == ((), True)
     assert looked.value is not None
-    return compile_mapping(load([author(adt=adt), shipped("mappings")], "adt"), looked.value, file=looked.source)
+    return compile_mapping(read([author(adt=adt), shipped("mappings")], "adt"), looked.value, file=looked.source)
 
 
 def test_a_channel_filters_refuses_and_sends_by_the_same_words(author: Author, message: Make) -> None:
@@ -324,7 +325,8 @@ TEXT = st.text(st.characters(exclude_characters="\r\n"), max_size=40)
 RAWS = st.lists(st.tuples(st.sampled_from(["PID|1|", "OBX|", "PV1||", "ZAG|", "PID", "Z"]), TEXT), max_size=6)
 
 
-@settings(max_examples=200)
+@pytest.mark.property
+@settings(max_examples=trials(200))
 @example("AA", [])
 @given(AUTHORED, RAWS)
 def test_no_condition_and_no_message_makes_it_fail(when: str, said: list[tuple[str, str]]) -> None:

@@ -14,6 +14,7 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.language.identifier import universal_uri
 from engine.mapping.subject.subject import Disposition
+from tests.tiers import trials
 
 Make = Callable[..., Message]
 UUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
@@ -129,8 +130,9 @@ NUMBERS = st.lists(
 )
 
 
+@pytest.mark.property
 @given(listed=NUMBERS, merged=NUMBERS, data=st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=trials(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_order_of_a_list_changes_no_verdict(
     mapping: Mapping, message: Make, listed: list[str], merged: list[str], data: st.DataObject
 ) -> None:

@@ -12,7 +12,7 @@ from engine.errors import ConfigurationError, MappingError
 from engine.fhir.plan import Identity, Link, Merge, Move, Rename, Upsert
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import Mapping, compile_mapping, load
+from engine.mapping.compile import Mapping, compile_mapping, load, read
 from engine.mapping.subject.subject import Disposition
 
 Make = Callable[..., Message]
@@ -31,7 +31,7 @@ def _site(folder: Path, fields: str, types: str = TYPES) -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Mapping:
     """A mapping by which PID-19 and ZID-3 stand for the patient as well."""
     folder = _site(tmp_path_factory.mktemp("site"), FIELDS)
-    return compile_mapping(load([folder, shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": RVB}}))
+    return compile_mapping(read([folder, shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": RVB}}))
 
 
 def _said(event: str, *segments: str) -> Message:

@@ -7,7 +7,7 @@ from engine.errors import ConfigurationError
 from engine.fhir.plan import Upsert
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import Mapping, compile_mapping, load
+from engine.mapping.compile import Mapping, compile_mapping, load, read
 from engine.mapping.subject.subject import Disposition
 from tests.mapping.conftest import Author
 
@@ -31,7 +31,7 @@ def written(kind: str, *segments: str) -> Message:
 @pytest.fixture
 def oru() -> Mapping:
     """The shipped mapping of results."""
-    return compile_mapping(load([shipped("mappings")], "oru"), channel_of({}))
+    return compile_mapping(read([shipped("mappings")], "oru"), channel_of({}))
 
 
 def test_each_shipped_mapping_is_for_one_type(mapping: Mapping, oru: Mapping) -> None:
@@ -45,7 +45,7 @@ def test_each_shipped_mapping_is_for_one_type(mapping: Mapping, oru: Mapping) ->
 
 def test_a_site_may_take_both_on_one_channel(author: Author) -> None:
     """An event with its type beside those of ADT: each message goes by its own rule."""
-    both = compile_mapping(load([author(adt=BOTH), shipped("mappings")], "adt"), channel_of({}))
+    both = compile_mapping(read([author(adt=BOTH), shipped("mappings")], "adt"), channel_of({}))
     assert both.taken.types == {"ADT", "ORU"}
     rules = [both.identify(written(kind, *RESULT)).rule for kind in ("ORU^R01", "ADT^A01", "ADT^R01", "ORU^A01")]
     assert rules == ["results", "admit", "unknown-event", "unknown-event"]

@@ -5,7 +5,7 @@ import pytest
 from engine.config.settings import shipped
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.mapping.subject.unread import MOST, unread
 
 HEAD = "MSH|^~\\&|H&1.2&ISO|R|||20250701||ADT^A28|1|P|2.5.1\r"
@@ -54,6 +54,6 @@ def test_a_separator_of_ones_own() -> None:
 def test_the_subject_of_a_message_says_so() -> None:
     """It is told on the entry, with nothing of the value."""
     channel = channel_of({})
-    mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
+    mapping = compile_mapping(read([shipped("mappings")], "adt"), channel)
     message = parse(f"{HEAD}PID|1||7^^^RVB||Osei^Ama||||||^^Foo & Bar".encode())
     assert mapping.identify(message).flags[-1] == "subcomponent-unread PID-11.3"

@@ -10,7 +10,7 @@ import pytest
 from engine.config.settings import shipped
 from engine.errors import AdtEngineError, MalformedRequestError, UsageError, WorkerError
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.ops.access.actor import Role
 from engine.ops.operations.playground import MOST_CHARACTERS, ListMappingFiles, ShowMappingFile, TryMapping
 from engine.ops.playground.site import MOST_FILES
@@ -27,7 +27,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Any]:
     """What the operations ask for of an engine: its channels, the mapping folder, and a process for tries."""
     worker = Worker()
     channel = channel_of({})
-    compiled = compile_mapping(load([shipped("mappings")], channel.mapping), channel)
+    compiled = compile_mapping(read([shipped("mappings")], channel.mapping), channel)
     feeds = feeds_of({"adt": channel}, {"adt": compiled}, {})
     files = SimpleNamespace(mappings=site(tmp_path / "site"), data=tmp_path)
     yield SimpleNamespace(feeds=feeds, files=files, worker=worker)

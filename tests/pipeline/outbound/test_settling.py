@@ -11,7 +11,7 @@ from engine.deliver.verdict import Verdict, VerdictKind
 from engine.hl7.message import parse
 from engine.journal.entry import Claimed
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.pipeline.outbound.settling import ALWAYS_KEEP_LANE, settlement
 
 DELIVER = Path(__file__).parents[3] / "engine" / "deliver"
@@ -41,7 +41,7 @@ def test_doubts_about_the_person_keep_the_lane() -> None:
 
 def test_a_plan_is_kept_by_its_names() -> None:
     """What is not delivered shows its plan: each part by its names, identities as pairs."""
-    mapping = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": "urn:mrn"}}))
+    mapping = compile_mapping(read([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": "urn:mrn"}}))
     raw = (
         b"MSH|^~\\&|REG|RIVERBEND|||20260309080000||ADT^A01|S1|P|2.5.1\rEVN||20260309080000\r"
         b"PID|1||S-1^^^RVB^MR||Silva^Carla||19600102|F\rPV1|1|I|3W^312^A||||||||||||||||V-1^^^RVB\r"
