@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import JsonObject
 from tests.flow.feed import SYSTEM
-from tests.flow.rig import Rig, channel_file, destination, write
+from tests.flow.rig import POLL_SECONDS, Rig, channel_file, destination, write
 from tests.relay.receiver import Receiver
 from tests.relay.rig import relay
 
@@ -32,6 +32,8 @@ class WayBackRig(Rig):
         self.ehr = Receiver()
         self.events: dict[str, Any] = {"source": "history", "every_seconds": 0.1}
         self.relay: dict[str, Any] = {}
+        # Keys of the channel of the feed.
+        self.feed: dict[str, Any] = {}
         # Held while the service is changed, and while it is down.
         self.quiet = asyncio.Lock()
         # Whether more changes are to come.
@@ -41,18 +43,22 @@ class WayBackRig(Rig):
         """Write the channel files and start the engine."""
         if not self.ehr.port:
             await self.ehr.start()
+        self.describe(self.ehr.port)
+        await self.engine.start(**environment)
+        await self.engine.line("started")
+
+    def describe(self, port: int) -> None:
+        """Write the channel files: of the feed, and of what goes back to a port."""
         server = destination(self.proxy.url)
-        write(self.folder / "channels" / f"{FEED}.yaml", channel_file(self.proxy.url))
+        write(self.folder / "channels" / f"{FEED}.yaml", channel_file(self.proxy.url) | self.feed)
         back = {
             "channel": BACK,
             "listen": {"fhir": {"path": "registry", "server": server} | self.events},
             "timezone": "America/New_York",
             "authorities": {"RVB": SYSTEM},
-            "destinations": [relay("ehr", self.ehr.port, outgoing={"receiving_application": "EHR"}, **self.relay)],
+            "destinations": [relay("ehr", port, outgoing={"receiving_application": "EHR"}, **self.relay)],
         }
         write(self.folder / "channels" / f"{BACK}.yaml", back)
-        await self.engine.start(**environment)
-        await self.engine.line("started")
 
     async def put(self, resource: JsonObject) -> JsonObject:
         """Write a resource as it is given, whatever its version is there, and return it."""
@@ -98,6 +104,17 @@ class WayBackRig(Rig):
                 assert self.engine.alive, self.engine.log()
                 await self.ehr.until(len(self.ehr.received) + 1)
         await self.drained()
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Ask the journal."""
+        return self._query(sql)
+
+    async def rounds(self, count: int) -> None:
+        """Wait until the engine has asked for the history so many times more."""
+        asked = len(self.proxy.calls)
+        async with asyncio.timeout(60):
+            while sum("Patient/_history" in one.path for one in self.proxy.calls[asked:]) < count:  # noqa: ASYNC110
+                await asyncio.sleep(POLL_SECONDS)
 
     async def close(self) -> None:
         """End everything."""

@@ -4,7 +4,7 @@ A round that cannot be read takes nothing, and the next one begins where it bega
 the overlap, is not handed over again; after a restart the journal recognises it.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -97,16 +97,32 @@ class EventHistory:
         EventError or DeliveryError where the history cannot be read, JournalError where it cannot be stored.
         """
         cursors = await self._cursors()
-        held = _Oldest(self._most)
         try:
-            for type_ in self._types:
-                await self._read(type_, _since(cursors[type_]), held)
+            versions, more = await self._versions(cursors)
         except DeliveryError as error:
             if str(error) == TOO_LARGE and self._count > 1:
                 self._count //= 2
             raise
-        await self._hand_over(held.versions(), cursors)
-        return held.more
+        await self._hand_over(versions, cursors)
+        return more
+
+    async def _versions(self, cursors: Mapping[str, datetime]) -> tuple[list[_Version], bool]:
+        """Return what is new of all types in the order in which it took place, and whether there is more.
+
+        A type is asked after the one before it: where the last one has something new, the others may have had so
+        meanwhile. They are read again, up to what that one has.
+        """
+        held = _Oldest(self._most)
+        for type_ in self._types:
+            await self._read(type_, _since(cursors[type_]), held)
+        *others, last = self._types
+        newest = max((one.at for one in held.versions() if one.type_ == last), default=None)
+        if newest is None or not others:
+            return held.versions(), held.more
+        for type_ in others:
+            await self._read(type_, _since(cursors[type_]), held)
+        versions = [one for one in held.versions() if one.at <= newest]
+        return versions, held.more or len(versions) < len(held.versions())
 
     async def _cursors(self) -> dict[str, datetime]:
         """Return how far each type was taken; one that never was begins now, by the server's clock."""
@@ -229,9 +245,9 @@ class _Oldest:
             self.more = True
 
     def versions(self) -> list[_Version]:
-        """Return them by their moments, each once; those of one moment in the order of the server."""
+        """Return them by their moments, each once; of one moment patients first, then as the server has them."""
         self._versions = list({one.name: one for one in self._versions}.values())
-        return sorted(self._versions, key=lambda one: one.at)
+        return sorted(self._versions, key=lambda one: (one.at, -ORDER.index(one.type_)))
 
 
 def _since(cursor: datetime) -> datetime:

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -41,6 +42,8 @@ class HistoryServer:
         self.shuffled: random.Random | None = None
         self.forgets_since = False
         self.dated = True
+        # Called once a page of history is made.
+        self.answered: Callable[[], None] = lambda: None
         self.subscriptions: dict[str, dict[str, Any]] = {}
         self.searches = True
         self.refused: dict[str, int] = {}
@@ -105,7 +108,11 @@ class HistoryServer:
         if rest != "_history":
             rest = {"mode": "server", "resource": [{"type": one} for one in self.lists]}
             return 200, orjson.dumps({"resourceType": "CapabilityStatement", "rest": [rest] if self.lists else []})
-        return (self.unsupported, b"") if self.unsupported else (200, self._history(request, type_))
+        if self.unsupported:
+            return self.unsupported, b""
+        page = self._history(request, type_)
+        self.answered()
+        return 200, page
 
     def _history(self, request: web.Request, type_: str) -> bytes:
         since = datetime.fromisoformat(request.query.get("_since", "2000-01-01T00:00:00Z"))

@@ -109,11 +109,34 @@ async def test_versions_and_deletions_come_oldest_first(polled: Polled) -> None:
         names.append(server.write(reference, deleted=deleted))
     server.asked.clear()
     assert await polled.all() == names
-    assert server.asked == ["GET Encounter/_history", "GET Patient/_history"]
+    # Where patients have something new, visits may have had so before it.
+    assert server.asked == ["GET Encounter/_history", "GET Patient/_history", "GET Encounter/_history"]
     assert await polled.cursor() == server.versions["Patient"][-1]["at"]
     assert await polled.all() == []
     (peer,) = polled.door.peers
     assert (peer.address, f":{peer.port}/" in server.base) == ("127.0.0.1", True)
+
+
+async def test_what_comes_between_two_answers_keeps_its_place(polled: Polled) -> None:
+    """A visit and a patient between the answers of visits and of patients; a visit after them waits for its round."""
+    server = polled.server
+    names: list[str] = []
+
+    def write(*references: str) -> None:
+        for reference in references:
+            server.tick(0.01)
+            names.append(server.write(reference))
+
+    write("Encounter/e")
+    answered = iter((lambda: write("Encounter/e", "Patient/1"), lambda: write("Encounter/f", "Patient/2")))
+
+    def go_on() -> None:
+        if step := next(answered, None):
+            step()
+
+    server.answered = go_on
+    assert await polled.all() == names
+    assert len(names) == 5
 
 
 @pytest.mark.parametrize("says", ["", "http://inside.example:8080"])
