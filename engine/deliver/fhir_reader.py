@@ -28,6 +28,7 @@ class FhirReader:
 
     def __init__(self, server: FhirDestination) -> None:
         self.server = server
+        self.base = server.settings.base_url.rstrip("/")
 
     async def read(self, reference: str, version: str = "") -> JsonObject | None:
         """Return a resource (`Patient/1`) in R4 as it is now, or in a version; None where it is not to be had."""
@@ -67,7 +68,7 @@ class FhirReader:
 
     def _place(self, reference: str) -> str:
         """Return where a resource is here; '' for one of another server, which may be another person's."""
-        return local(reference, self.server.settings.base_url)
+        return local(reference, self.base)
 
     def _checked(self, answer: ServerResponse, *, absent: bool = True) -> ServerResponse:
         failure = failure_of(answer.status, write=False)

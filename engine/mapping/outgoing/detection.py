@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import orjson
 
-from engine.fhir.event import FhirEvent, relative
+from engine.fhir.event import FhirEvent, local
 from engine.fhir.json import JsonObject, digest
 from engine.mapping.outgoing.change import ChangeKind, NothingToSend
 
@@ -78,27 +78,27 @@ class ResourceState:
         return orjson.dumps({name: value for name in self.__slots__ if (value := getattr(self, name))}).decode()
 
 
-def state_of(event: FhirEvent) -> ResourceState:
-    """Return the state of a resource as an event shows it."""
-    return resource_state(event.resource) if event.resource is not None else ResourceState(deleted=True)
+def state_of(event: FhirEvent, base: str) -> ResourceState:
+    """Return the state of a resource as an event of the server at a base URL shows it."""
+    return resource_state(event.resource, base) if event.resource is not None else ResourceState(deleted=True)
 
 
-def resource_state(resource: JsonObject) -> ResourceState:
-    """Return the state of a Patient or an Encounter."""
+def resource_state(resource: JsonObject, base: str) -> ResourceState:
+    """Return the state of a Patient or an Encounter of the server at a base URL."""
     type_ = str(resource.get("resourceType"))
     content = digest({key: value for key, value in resource.items() if key not in NOT_COMPARED.get(type_, ())})
     if type_ == "Encounter":
-        subject = relative(str(_at(resource, "subject", "reference") or ""))
+        subject = local(str(_at(resource, "subject", "reference") or ""), base)
         status = str(resource.get("status") or "")
         return ResourceState(content=content, status=status, place=_place(resource), subject=subject)
-    return ResourceState(content=content, replaced_by=replaced_by(resource))
+    return ResourceState(content=content, replaced_by=replaced_by(resource, base))
 
 
-def replaced_by(patient: JsonObject) -> str:
-    """Return the record that a merge put in the place of one (`Patient/2`); '' where none did."""
+def replaced_by(patient: JsonObject, base: str) -> str:
+    """Return the record that a merge put in the place of one (`Patient/2`); '' where none of its server did."""
     for link in patient.get("link") or ():
         if isinstance(link, dict) and link.get("type") == "replaced-by":
-            return relative(str(_at(link, "other", "reference") or ""))
+            return local(str(_at(link, "other", "reference") or ""), base)
     return ""
 
 

@@ -1,9 +1,9 @@
 """From an event of a FHIR server to what is recorded: which resource it is about, and in whose lane it belongs."""
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, Final
 
 from engine import telemetry
@@ -21,8 +21,6 @@ ENCOUNTER: Final = "Encounter"
 NOT_TAKEN: Final = "event-type-not-taken"
 FAULT: Final = "engine-error"
 REPLACED_BY: Final = "replaced-by"
-# Of the digest of an event without a version, what makes its name its own.
-DIGEST_DIGITS: Final = 16
 
 Lanes = tuple[tuple[str, ...], ...]
 
@@ -71,7 +69,8 @@ def _entry(raw: bytes, feed: Feed, peer: Peer, received_at: datetime) -> NewEntr
         channel=feed.channel.channel,
         peer=peer.tls_name or peer.address,
         source=events.server.name,
-        control_id=event.name if event.version else f"{event.name}/{sha256(raw).hexdigest()[:DIGEST_DIGITS]}",
+        # Without a version equal bytes may be two events: what they change is found out at each relay.
+        control_id=event.name if event.version else f"{event.name}/{secrets.token_hex(8)}",
         event=event.type_,
         version=events.server.fhir,
         raw=raw,

@@ -15,7 +15,7 @@ from engine.config.relay import Relay
 from engine.config.text import own_control_id
 from engine.deliver.fhir_reader import FhirReader
 from engine.errors import DeliveryError, MappingError, UnreadServerError
-from engine.fhir.event import FhirEvent, moment_of, read_event, relative
+from engine.fhir.event import FhirEvent, local, moment_of, read_event
 from engine.fhir.json import JsonObject
 from engine.journal.entry import Claimed, SentResource
 from engine.journal.journal import Journal
@@ -96,8 +96,9 @@ class ChangeMessages:
         last = await self._last(relay.name, event.reference)
         older = last is not None and _is_older(event.version, last.version)
         again = last is not None and bool(event.version) and event.version == last.version
+        base = self._readers[claimed.channel].base
         # What is older takes nothing newer from what the relay has.
-        sent = None if older else SentResource(event.reference, event.version, state_of(event).text)
+        sent = None if older else SentResource(event.reference, event.version, state_of(event, base).text)
         if older and not claimed.forced:
             return _nothing(OLDER, None)
         if again and not claimed.replay:
@@ -148,13 +149,13 @@ class ChangeMessages:
             return None
         if not event.version.isdecimal():
             former = await _former(event, reader)
-            return resource_state(former) if former is not None else None
+            return resource_state(former, reader.base) if former is not None else None
         number = int(event.version) - 1
         first = await reader.read(event.reference, "1") if number > 0 else None
         if first is None or await self._is_since(channel, first):
             return None
         former = first if number == 1 else await reader.read(event.reference, str(number))
-        return resource_state(former) if former is not None else None
+        return resource_state(former, reader.base) if former is not None else None
 
     async def _is_since(self, channel: str, first: JsonObject) -> bool:
         """Say whether the first version of a resource is not older than the first event of a channel."""
@@ -212,10 +213,10 @@ class ChangeMessages:
     ) -> FhirChange | NothingToSend:
         """Return what changed, with all that the message needs."""
         before = ResourceState.read(last.state) if last is not None else await self._before(event, reader, channel)
-        now = state_of(event)
+        now = state_of(event, reader.base)
         if before is not None and before.subject and now.subject and before.subject != now.subject:
             holder = await reader.read(before.subject)
-            if holder is not None and replaced_by(holder) == now.subject:
+            if holder is not None and replaced_by(holder, reader.base) == now.subject:
                 before = moved_with(before, now.subject)
         kind = detect(event.type_, now, before)
         if isinstance(kind, NothingToSend):
@@ -267,8 +268,9 @@ async def _patient(event: FhirEvent, visit: JsonObject, reader: FhirReader) -> J
     """Return the patient of a visit as the server has it now, or as it came with the event."""
     subject = visit.get("subject")
     reference = str(subject.get("reference") or "") if isinstance(subject, dict) else ""
-    came = event.related.get(reference) or event.related.get(relative(reference))
-    found = came or (await reader.read(relative(reference)) if relative(reference) else None)
+    place = local(reference, reader.base)
+    came = event.related.get(reference) or event.related.get(place)
+    found = came or (await reader.read(place) if place else None)
     if found is None or found.get("resourceType") != "Patient":
         raise MappingError(PATIENT_ABSENT)
     return found

@@ -11,6 +11,7 @@ from engine.fhir.json import JsonObject
 from engine.mapping.outgoing.change import ChangeKind, NothingToSend
 from engine.mapping.outgoing.detection import PHASES, ResourceState, detect, moved_with, resource_state, state_of
 
+BASE = "https://fhir.example/R4"
 GONE = ResourceState(deleted=True)
 
 
@@ -29,8 +30,8 @@ def visit(status: str = "in-progress", ward: str = "4-west", **more: Any) -> Jso
 def changed(before: JsonObject | None, now: JsonObject | None) -> str:
     """Return the kind of a change between two versions, or why nothing is sent."""
     type_ = str((now or before or {}).get("resourceType"))
-    state = resource_state(now) if now is not None else GONE
-    found = detect(type_, state, resource_state(before) if before is not None else None)
+    state = resource_state(now, BASE) if now is not None else GONE
+    found = detect(type_, state, resource_state(before, BASE) if before is not None else None)
     return found.reason if isinstance(found, NothingToSend) else found.value
 
 
@@ -75,9 +76,17 @@ def test_each_change(before: JsonObject | None, now: JsonObject | None, kind: st
 
 def test_a_visit_that_follows_a_merge_is_no_change() -> None:
     """A merge gives the visits of one record to the other: the merge says so."""
-    now, before = resource_state(visit(subject={"reference": "Patient/2"})), resource_state(visit())
+    now, before = resource_state(visit(subject={"reference": "Patient/2"}), BASE), resource_state(visit(), BASE)
     found = detect("Encounter", now, moved_with(before, "Patient/2"))
     assert isinstance(found, NothingToSend)
+
+
+def test_a_record_of_another_server_is_nobody_here() -> None:
+    """Another server's Patient/2 is another person than ours."""
+    for base, found in ((BASE, "Patient/2"), ("https://other.example/R4", "")):
+        link = [{"type": "replaced-by", "other": {"reference": f"{base}/Patient/2"}}]
+        assert resource_state(patient(link=link), BASE).replaced_by == found
+        assert resource_state(visit(subject={"reference": f"{base}/Patient/2"}), BASE).subject == found
 
 
 def test_a_bed_left_is_where_nobody_is() -> None:
@@ -94,11 +103,11 @@ def test_a_bed_left_is_where_nobody_is() -> None:
 
 def test_after_a_deletion() -> None:
     """A resource that comes again is new; a second deletion is none."""
-    again = detect("Patient", resource_state(patient()), GONE)
+    again = detect("Patient", resource_state(patient(), BASE), GONE)
     assert again is ChangeKind.PATIENT_CREATED
     assert detect("Encounter", GONE, GONE) == NothingToSend("deleted-already")
     event = FhirEvent("Patient", "1", "", None, None, {})
-    assert state_of(event) == GONE
+    assert state_of(event, BASE) == GONE
 
 
 @given(st.sampled_from([None, *PHASES, "unknown"]), st.sampled_from([*PHASES, "unknown"]), st.booleans())
@@ -107,4 +116,4 @@ def test_every_step_of_a_visit_says_something(before: str | None, now: str, move
     was = None if before is None else visit(before)
     then = visit(now, "icu" if moved else "4-west", priority={"text": "urgent"})
     assert changed(was, then).startswith("visit-")
-    assert ResourceState.read(resource_state(then).text) == resource_state(then)
+    assert ResourceState.read(resource_state(then, BASE).text) == resource_state(then, BASE)

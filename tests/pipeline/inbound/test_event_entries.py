@@ -1,7 +1,6 @@
 """What is recorded of an event of a FHIR server: its name, its lanes, and why it is filtered or refused."""
 
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any, Final
 
 import orjson
@@ -67,10 +66,10 @@ def test_a_version_of_a_patient() -> None:
 
 
 @pytest.mark.parametrize("raw", [orjson.dumps(OTHER), deletion("Patient", "8")])
-def test_without_a_version_the_bytes_tell_events_apart(raw: bytes) -> None:
-    """Equal bytes are a repeat, and nothing else is."""
-    found, other = entry(raw), entry(raw.replace(b'{"', b'{ "', 1))
-    assert found.control_id == f"Patient/8/{sha256(raw).hexdigest()[:16]}"
+def test_without_a_version_each_event_is_one(raw: bytes) -> None:
+    """A value that is changed and changed back, and a second deletion, are the same bytes twice, and no repeat."""
+    found, other = entry(raw), entry(raw)
+    assert found.control_id.startswith("Patient/8/")
     assert other.control_id not in {found.control_id, "Patient/8"}
     assert found.patients == other.patients == lanes("Patient/8")
 
