@@ -96,10 +96,18 @@ class DeliveryWorker:
 
     async def deliver(self, claimed: Claimed) -> Carried:
         """Deliver one entry and return what came of it, which is to be settled. Errors of the journal pass."""
-        feed = self.shared.feeds.get(claimed.channel)
-        begun = self.throttle.now()
         if isinstance(self.destination, FhirDestination) and is_watched(self.shared.feeds, self.name):
             self.shared.changes.writes.begin(self.name, claimed.seq)
+        try:
+            return await self._verdict_on(claimed)
+        except BaseException:
+            # It is never settled: nobody waits for that.
+            self.shared.changes.writes.end(self.name, claimed.seq)
+            raise
+
+    async def _verdict_on(self, claimed: Claimed) -> Carried:
+        feed = self.shared.feeds.get(claimed.channel)
+        begun = self.throttle.now()
         try:
             if feed is None:
                 carried = Carried(held("channel-removed"))
@@ -278,11 +286,20 @@ class DeliveryWorker:
 
     async def settle(self, claimed: Claimed, carried: Carried) -> bool:
         """Write down what came of an entry and tell of it; say whether it is to be tried again."""
+        try:
+            return await self._settle(claimed, carried)
+        finally:
+            self.shared.changes.settled(self.name, carried.sent)
+            self.shared.changes.writes.end(self.name, claimed.seq)
+
+    async def _settle(self, claimed: Claimed, carried: Carried) -> bool:
         verdict, plan, feed = carried.verdict, carried.plan, carried.feed
         now = self.shared.clock()
         retry_at = self.throttle.retry_at(verdict, claimed.tries + 1, now)
         is_mapped = isinstance(self.destination, FhirDestination)
         mapping = feed.mapping_at(self.name).hash if feed and is_mapped else ""
+        if feed is not None and self.name in feed.outgoing:
+            mapping = feed.outgoing[self.name].hash
         keep_lane = self.destination.settings.on_held == "hold-lane"
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)
@@ -305,8 +322,6 @@ class DeliveryWorker:
             await self.journal.settle(result)
             self.memory.forget_all()
         self.memory.settled(result)
-        self.shared.changes.settled(self.name, carried.sent)
-        self.shared.changes.writes.end(self.name, claimed.seq)
         for one in self.follow_ups if result.follow_ups else ():
             one.wake()
         self.health.count(claimed, verdict, result)
