@@ -11,7 +11,7 @@ from tests.flow.rig import free_port
 from tests.way_back.clinicians import Clinicians
 from tests.way_back.rig import BACK, FEED, WayBackRig, telling
 
-FEW, MANY, ALL = 60, 600, 10_000
+FEW, MANY, ALL = 60, 300, 10_000
 BY_CHANNEL = "SELECT channel, entry.event, control_id FROM entry"
 ENDED = """
 SELECT entry.channel, delivery.state, delivery.reason FROM delivery JOIN entry USING (seq)

@@ -33,7 +33,9 @@ ON CONFLICT (server, resource, version) DO NOTHING
 # For which channel the engine has written a version.
 WRITTEN: Final = "SELECT channel FROM own_write WHERE server = ? AND resource = ? AND version = ?"
 # When the first event of a channel took place, of those that are still known.
-FIRST: Final = "SELECT event_at FROM entry WHERE channel = ? AND event_at IS NOT NULL ORDER BY seq LIMIT 1"
+FIRST: Final = """
+SELECT COALESCE(event_at, received_at) FROM entry WHERE seq = (SELECT MIN(seq) FROM entry WHERE channel = ?)
+"""
 # What is under way at a destination, at any node.
 CLAIMED: Final = "SELECT seq FROM delivery WHERE destination = ? AND state = 'claimed'"
 # The newest message that was made for a relay of an entry, and the number of its attempt.
