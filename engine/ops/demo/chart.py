@@ -32,7 +32,7 @@ class DemoCharts:
         AdtEngineError: the service refuses the search, or the token.
         """
         url = f"{self._base}/fhir/R4/Patient?identifier={quote(f'{system}|{value}', safe='')}"
-        answer = await self._client.send("GET", url, [await self._authorization()])
+        answer = await self._client.send("GET", url, [await self.authorization()])
         if answer.status != 200:
             raise AdtEngineError(f"the service answers {answer.status} to a search")
         entries = answer.json.get("entry", [])
@@ -40,25 +40,32 @@ class DemoCharts:
 
     async def subscribe(self, subscription: bytes) -> None:
         """Make a Subscription; AdtEngineError where the service refuses it."""
-        headers = [await self._authorization(), ("Content-Type", "application/fhir+json")]
+        headers = [await self.authorization(), ("Content-Type", "application/fhir+json")]
         answer = await self._client.send("POST", f"{self._base}/fhir/R4/Subscription", headers, subscription)
         if answer.status != 201:
             raise AdtEngineError(f"the service answers {answer.status} to a subscription")
+
+    async def set_telephone(self, patient: Resource, number: str) -> None:
+        """Write another telephone into a chart, as people at a desk do; AdtEngineError where it is refused."""
+        telephone = {"system": "phone", "use": "home", "value": number}
+        patch = orjson.dumps([{"op": "add", "path": "/telecom", "value": [telephone]}])
+        headers = [await self.authorization(), ("Content-Type", "application/json-patch+json")]
+        answer = await self._client.send("PATCH", f"{self._base}/fhir/R4/Patient/{patient['id']}", headers, patch)
+        if answer.status != 200:
+            raise AdtEngineError(f"the service answers {answer.status} to a change of a chart")
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    async def _authorization(self) -> tuple[str, str]:
+    async def authorization(self) -> tuple[str, str]:
+        """Return the header by which the service knows the client."""
         if not self._token:
             self._token = await self._sign_in()
         return "Authorization", f"Bearer {self._token}"
 
     async def _sign_in(self) -> str:
-        form = (
-            f"grant_type=client_credentials&client_id={quote(self._client_id)}"
-            f"&client_secret={quote(self._secret)}&scope={quote('system/*.*')}"
-        )
+        form = f"grant_type=client_credentials&client_id={quote(self._client_id)}&client_secret={quote(self._secret)}"
         answer = await self._client.send("POST", f"{self._base}/oauth/token", [FORM], form.encode())
         if answer.status != 200:
             raise AdtEngineError(f"the service answers {answer.status} to a request for a token")

@@ -19,6 +19,7 @@ PATIENTS: Final = 40
 DRAIN_SECONDS: Final = 60.0
 CONNECTIONS: Final = 4
 PAGE: Final = 1000
+FEED: Final = "riverbend-adt"
 UNDER_WAY: Final = frozenset({"received", "claimed"})
 
 
@@ -65,7 +66,7 @@ async def live(data: Path, port: int, messages: Iterator[SimulatedMessage], coun
             yield message.family, message.raw
 
     await send_stream("127.0.0.1", port, feed(), days.count, connections=CONNECTIONS)
-    rows = await _ended(data, recorded_before)
+    rows = await ended(data, FEED, recorded_before)
     days.ends.update((row.state.value, row.reason) for row in rows)
     days.missing = max(len(sent) - len(rows), 0)
     return days
@@ -81,22 +82,22 @@ def _uncounted(_answer: BlockAnswer) -> None:
     """Stand in for a listener where nobody counts the answers."""
 
 
-async def _ended(data: Path, after: int) -> list[RowFacts]:
-    """Return the entries recorded since, once none of them is under way or the time for that is over."""
+async def ended(data: Path, channel: str, after: int = 0) -> list[RowFacts]:
+    """Return the entries of a channel recorded since, once none is under way or the time for that is over."""
     loop = asyncio.get_running_loop()
     until = loop.time() + DRAIN_SECONDS
     while True:
-        rows = await _since(data, after)
+        rows = await _since(data, channel, after)
         if loop.time() > until or not any(row.state in UNDER_WAY for row in rows):
             return rows
         await asyncio.sleep(0.1)
 
 
-async def _since(data: Path, after: int) -> list[RowFacts]:
+async def _since(data: Path, channel: str, after: int) -> list[RowFacts]:
     found: list[RowFacts] = []
     before = 0
     while True:
-        page = await asyncio.to_thread(ask, data, ListMessages(limit=PAGE, before=before))
+        page = await asyncio.to_thread(ask, data, ListMessages(channel=channel, limit=PAGE, before=before))
         found += [row for row in page.entries if row.entry > after]
         before = page.before or 0
         if before <= after:

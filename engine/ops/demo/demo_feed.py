@@ -10,7 +10,7 @@ from engine.config.samples import Expectation, ExpectedChart, FeedSample, load_s
 from engine.config.settings import shipped
 from engine.mllp.acknowledgement import Ack
 from engine.ops.demo.chart import DemoCharts, Resource, facts_of
-from engine.ops.demo.radiology import NAME
+from engine.ops.demo.receivers import RADIOLOGY
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
 from engine.ops.sender.line import BlockAnswer, send_messages
 from engine.ops.terminal.command import ask
@@ -152,7 +152,7 @@ def _chart_differences(
 def _calls(entry: Entry | None) -> str:
     if entry is None:
         return ""
-    attempts = [one for delivery in entry.deliveries if delivery.destination != NAME for one in delivery.attempts]
+    attempts = [one for delivery in entry.deliveries if delivery.destination != RADIOLOGY for one in delivery.attempts]
     calls = [f"{one.method} {_path(one.url)} {one.status or 'no answer'}" for one in attempts]
     return ", ".join(calls) or entry.reason
 

@@ -17,6 +17,7 @@ Line = Mapping[str, Any]
 
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0
+POLL_SECONDS: Final = 0.03
 LISTENING: Final = "listening"
 
 
@@ -35,6 +36,15 @@ class Child:
         if found is None:
             raise StartError(f"{self.log} has no line {event!r}: is the process another version?")
         return found
+
+    async def until_logged(self, event: str) -> None:
+        """Wait until its log has a line of an event; StartError where it does not come."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while _logged(self.log, event) is None:  # noqa: ASYNC110 - another process writes it
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError as error:
+            raise StartError(f"{self.log} has no line {event!r} after {START_SECONDS:.0f} s") from error
 
     async def stop(self) -> None:
         """Stop the process as an operator would, and make sure that it is gone."""
@@ -72,7 +82,7 @@ async def start(
             while _logged(log, ready) is None or (line := _logged(log, LISTENING)) is None:
                 if process.returncode is not None:
                     raise StartError(f"{name} exited at once: {_tail(log)} (its log: {log})")
-                await asyncio.sleep(0.03)
+                await asyncio.sleep(POLL_SECONDS)
     except TimeoutError as error:
         process.kill()
         raise StartError(

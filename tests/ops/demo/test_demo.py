@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from engine.ops.demo.demo_days import Days
+from engine.ops.demo.way_back import TELEPHONE
 from tests.flow.program import Program
 from tests.ops.web.person import Person
 
@@ -46,16 +47,24 @@ def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
     lines = (tmp_path / "demo" / "radiology.txt").read_text("utf-8").splitlines()
     assert len(lines) == passed
     assert re.fullmatch(r"\d\d:\d\d:\d\d ADT\^A28 RVB0001, \d+ bytes", lines[0])
+    # Of all that changed at the service registration is told what the clinician did, and nothing that the feed did.
+    back = told["registration"]
+    assert (back["event"], back["echoes"]) == ("A31", 0)
+    assert back["own"] > 100
+    (pid,) = (segment.split("|") for segment in back["message"] if segment.startswith("PID"))
+    assert (pid[3].split("~")[0], pid[13].split("^")[0]) == ("100022^^^RVB^MR", TELEPHONE)
+    text = (tmp_path / "demo" / "registration.txt").read_text("utf-8")
+    assert [line[2:] for line in text.splitlines()[1:]] == back["message"]
 
 
 async def test_the_way_to_the_pages_is_shown(tmp_path: Path) -> None:
-    """While the demo stays up it shows a link that makes an operator, who then sees what was sent."""
+    """While the demo stays up it shows a link that makes an operator, and a command whose change comes out."""
     arguments = ("demo", "--events", "0", "--rate", "0", "--data", str(tmp_path / "demo"))
     demo = Program(tmp_path, *arguments, forked=False)
     await demo.spawn()
     try:
         async with asyncio.timeout(280):
-            while b"Still running" not in (said := b"".join(demo.said)) or b"entries  " not in said:
+            while b"Still running" not in (said := b"".join(demo.said)) or b"registration is told\n" not in said:
                 assert demo.alive, demo.log()
                 await asyncio.sleep(0.1)
         (port, token) = re.findall(rb"http://127\.0\.0\.1:(\d+)/set-up\?name=operator&token=(\S+)", said)[0]
@@ -63,6 +72,13 @@ async def test_the_way_to_the_pages_is_shown(tmp_path: Path) -> None:
         assert (await person.set_up(token.decode(), "operator")).status_code == 303
         assert "riverbend-adt" in (await person.get("/messages")).text
         await person.close()
+        (command,) = re.findall(r"change   (curl .*?)\n +changes", said.decode(), re.DOTALL)
+        changed = await asyncio.to_thread(subprocess.run, ["bash", "-c", command], capture_output=True, check=False)
+        assert changed.returncode == 0, changed.stderr
+        async with asyncio.timeout(60):
+            while "(555)555-0177" not in (tmp_path / "demo" / "registration.txt").read_text("utf-8"):
+                assert demo.alive, demo.log()
+                await asyncio.sleep(0.1)
     finally:
         assert await demo.stop() == 0
 
