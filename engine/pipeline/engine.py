@@ -103,7 +103,9 @@ class Engine:
         )  # fmt: skip
         self.events = FhirIntake(journal, self._shared, self.listeners, self.counters, self._arrived)
         self.sources.take = self.events.take
-        self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
+        self.entry_operations = EntryOperations(
+            files.data, journal, self.feeds, self.dispatches, clock, self._shared.changes
+        )
         self.bulk_replays = BulkReplays(self.entry_operations)
         self.catching_up = CatchingUp(
             journal, files.data, self._shared, self.dispatches, self.listeners, self.alerts, self.bulk_replays

@@ -6,23 +6,32 @@ from typing import Final
 
 import orjson
 
+from engine.config.fhir_events import FhirEvents
 from engine.config.relay import Relay
-from engine.deliver.verdict import Verdict
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.dry_run import DryRun, ElementDifference
-from engine.errors import EditError, ForbiddenMoveError, MappingError, MessageError
+from engine.errors import (
+    EditError,
+    EventError,
+    ForbiddenMoveError,
+    MappingError,
+    MessageError,
+    UnreadServerError,
+    UsageError,
+)
 from engine.fhir.plan import Plan
 from engine.hl7.edit import FieldChange, differences, edited, written
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.journal.claim.claiming import by_release
-from engine.journal.entry import UNFINISHED, NewEntry, State
+from engine.journal.entry import UNFINISHED, Claimed, NewEntry, State
 from engine.journal.read.views import EntryView
 from engine.journal.write.entry_lookup import overtaken_at
 from engine.mapping.compile import Mapping as CompiledMapping
-from engine.pipeline.feed import Feed
+from engine.pipeline.feed import Feed, writers_of
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
-from engine.pipeline.outbound.relaying import message_of, relay_dry_run
+from engine.pipeline.outbound.relaying import OutgoingMessage, message_of, relay_dry_run
 from engine.pipeline.outbound.settling import held
 from engine.pipeline.repair.entry_operations import EntryOperations, check_message, judge_bytes
 
@@ -61,14 +70,16 @@ async def dry_run(
     """
     view = await operations.entry(seq)
     feed = operations.feed(view.row.channel)
-    check_message(seq, feed.channel)
+    if edited is not None:
+        check_message(seq, feed.channel)
+    events = feed.channel.listen.fhir
     raw = view.raw if edited is None else edited
     judged, entry = judge_bytes(raw, view, feed)
     changes = changes_of(view.raw, raw, feed) if edited is not None else ()
     went = [one.destination for one in view.deliveries if edited is None and one.destination in feed.destinations]
     # What was taken in is delivered again, whatever a filter says of it now.
     refused = judged.state is not State.RECEIVED and not (went and judged.filter)
-    if entry is None or refused or (judged.message is None and not judged.relayed):
+    if entry is None or refused or (judged.message is None and not judged.relayed and events is None):
         return EntryDryRun(changes, judged.reason, judged.findings, {}, frozenset())
     names = tuple(went) if went else await _would_go(operations, entry)
     if destination:
@@ -83,12 +94,15 @@ async def dry_run(
         if release and delivery.state is State.HELD
     }
     event = view.row.event if edited is None else ""
-    found = {
-        name: _at_relay(settings, feed, name, raw, seq, event)
-        if isinstance(settings := operations.dispatch(name).settings, Relay)
-        else await _at(operations, feed, name, judged.message, decided.get(name, ()))
-        for name in names
-    }
+    found: dict[str, DryRun] = {}
+    for name in names:
+        settings = operations.dispatch(name).settings
+        if not isinstance(settings, Relay):
+            found[name] = await _at(operations, feed, name, judged.message, decided.get(name, ()))
+        elif events is not None:
+            found[name] = await _of_event(operations, settings, feed, events, name, view)
+        else:
+            found[name] = _at_relay(settings, feed, name, raw, seq, event)
     relays = frozenset(name for name in found if operations.dispatch(name).server is None)
     return EntryDryRun(changes, "", (), found, overtaken, relays)
 
@@ -123,6 +137,33 @@ def _at_relay(settings: Relay, feed: Feed, name: str, raw: bytes, seq: int, even
         return DryRun(held(error.reason if isinstance(error, MappingError) else "unreadable"))
     different = tuple(ElementDifference(MESSAGE, one.path, one.before, one.after) for one in changes)
     return replace(relay_dry_run(settings, message), differences=different)
+
+
+async def _of_event(
+    operations: EntryOperations, settings: Relay, feed: Feed, events: FhirEvents, name: str, view: EntryView
+) -> DryRun:
+    """Return what a relay would be sent of an event of a FHIR server now; the server is asked, as for a delivery."""
+    relay = feed.channel.relay_of(name)
+    if relay is None:
+        raise UsageError(f"{name} gets nothing of channel {feed.channel.channel}")
+    row = view.row
+    under_way = {one.destination for one in view.deliveries if one.state in UNFINISHED}
+    claimed = Claimed(
+        row.seq, name, view.raw, row.channel, row.source, row.control_id, row.event, row.received_at,
+        attempts_made=0, tries=0, open_intent=None, lanes=(), replay=name not in under_way, forced=False,
+    )  # fmt: skip
+    writers = writers_of(operations.feeds, events.server)
+    try:
+        async with operations.room:
+            made = await operations.changes.message(claimed, relay, feed.outgoing[name], writers, operations.clock())
+    except UnreadServerError as error:
+        return DryRun(Verdict(VerdictKind.RETRY, str(error), error.codes, Failure.TRANSIENT, unasked=True))
+    except (MappingError, EventError) as error:
+        return DryRun(held(error.reason if isinstance(error, MappingError) else "unreadable"))
+    if made.nothing:
+        return DryRun(Verdict(VerdictKind.FILTERED, made.nothing, unasked=True))
+    found = relay_dry_run(settings, OutgoingMessage(made.raw, made.control_id))
+    return replace(found, verdict=found.verdict.noting(*made.notes))
 
 
 def _plan(mapping: CompiledMapping, message: Message) -> Plan | Verdict:

@@ -23,6 +23,7 @@ from engine.pipeline.feed import Feed, Feeds
 from engine.pipeline.inbound.entries import Arrival, entry_of, in_feed_order
 from engine.pipeline.inbound.event_entries import event_entry, is_event
 from engine.pipeline.inbound.judgement import Judgement, judge
+from engine.pipeline.outbound.change_messages import ChangeMessages
 from engine.receive.reply import Peer
 
 # What was kept of these is only a part of a message, or none.
@@ -32,13 +33,17 @@ MOST_AT_ONCE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class EntryOperations:
-    """Operations on entries of a running engine, and what they share; `room` bounds how many ask servers at once."""
+    """Operations on entries of a running engine, and what they share; `room` bounds how many ask servers at once.
+
+    `changes` makes the messages of the events of FHIR servers.
+    """
 
     folder: Path
     journal: Journal
     feeds: Feeds
     dispatches: Mapping[str, Dispatch]
     clock: Callable[[], datetime]
+    changes: ChangeMessages
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     async def entry(self, seq: int) -> EntryView:

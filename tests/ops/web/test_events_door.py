@@ -161,7 +161,7 @@ async def test_an_event_on_pages_and_in_the_api(site: Site, http: httpx.AsyncCli
         ("messages.explain", {}),
         ("messages.edit", {"set": {"PID-5": "X"}}),
         ("messages.edit", {"message": "MSH|^~\\&|"}),
-        ("messages.rehearse", {}),
+        ("messages.rehearse", {"set": {"PID-5": "X"}}),
     ):
         answer = await site.rig.ask(act, entry=seq, **given)
         assert "is an event of a FHIR server" in str(answer["error"]), (act, answer)
@@ -173,10 +173,48 @@ async def test_an_event_on_pages_and_in_the_api(site: Site, http: httpx.AsyncCli
     assert ("The event" in page, "Grackle" in page, "/explain" in page, f"/messages/{seq}/edit" in page) == (
         True, True, False, False,
     )  # fmt: skip
+    assert (await operator.get(f"/messages/{seq}/edit")).status_code == 409
     for path in ("/channels", "/messages", f"/messages/{seq}/patient", "/playground", "/duplicates"):
         assert (await operator.get(path)).status_code == 200, path
     channels = (await operator.get("/channels")).text
     assert "POST /fhir/events/registry" in channels
+
+
+async def test_a_dry_run_shows_the_message_that_would_leave(site: Site, http: httpx.AsyncClient) -> None:
+    """The message of the event, or why there is none; no receiver is asked."""
+    resources = [
+        ADA | {"id": "10"},
+        ADA | {"id": "11", "identifier": []},
+        ADA | {"id": "12", "meta": {"versionId": "2"}},
+        {"resourceType": "Encounter", "id": "13", "meta": {"versionId": "1"}, "status": "planned"},
+    ]
+    for one in resources:
+        assert (await http.post(PATH, content=orjson.dumps(one))).status_code == 200
+    seqs = {row.control_id: row.seq for row in site.rig.rows()}
+    found = {}
+    for one in resources:
+        name = f"{one['resourceType']}/{one['id']}/{one['meta']['versionId']}"  # type: ignore[index]  # of each
+        shown = await site.act("messages.rehearse", entry=seqs[name])
+        (found[one["id"]],) = shown["destinations"]
+        assert (shown["refused"], found[one["id"]]["type"]) == (None, "mllp")
+    (call,) = found["10"]["calls"]
+    segments = call["body"].splitlines()
+    assert "ADT^A28^ADT_A05|ADT" in segments[0]
+    assert segments[2].startswith("PID|1||RB-7^")
+    assert "Kanarivogel^Ada" in segments[2]
+    ends = {name: (one["verdict"], one["reason"]) for name, one in found.items()}
+    assert ends == {
+        "10": ("delivered", "would-be-sent"),
+        "11": ("held", "required-segment-missing"),
+        # Nobody answers there.
+        "12": ("retry", "event-server-unread"),
+        "13": ("held", "patient-not-found"),
+    }
+    operator = await site.person("operator")
+    page = await operator.post(f"/messages/{seqs['Patient/10/1']}/rehearse")
+    assert ("Kanarivogel^Ada" in page.text, "as it came in" in page.text, "Edit first" in page.text) == (
+        True, False, False,
+    )  # fmt: skip
 
 
 async def test_a_stopped_channel_answers_503(site: Site, http: httpx.AsyncClient) -> None:

@@ -33,16 +33,20 @@ from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 from engine.pipeline.inbound.event_entries import is_event
 from engine.pipeline.repair.choosing import CHOICES
+from engine.pipeline.repair.entry_operations import check_message
 
 
 async def _dry_run(call: WebCall) -> Response:
     seq = call.entry()
     found = await call.perform(DryRunMessage, entry=seq)
-    return await call.page("dry_run.html", entry=seq, dry_run=found)
+    entry = await call.perform(ShowFacts, entry=seq)
+    return await call.page("dry_run.html", entry=seq, dry_run=found, is_event=_is_event(call, entry))
 
 
 async def _show_edit(call: WebCall) -> Response:
     entry = await call.perform(ShowMessage, entry=call.entry())
+    if (feed := call.context.engine.feeds.get(entry.channel)) is not None:
+        check_message(entry.entry, feed.channel)
     return await _form(call, _to_edit(entry.message))
 
 
@@ -73,7 +77,7 @@ async def _show_choice(call: WebCall) -> Response:
 async def _form(
     call: WebCall, text: str, *, status: int = 200, dry_run: DryRunView | None = None, alarm: str = ""
 ) -> Response:
-    values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm}
+    values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm, "is_event": False}
     values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
     return await call.page("edit.html", status, **values)
 
@@ -193,6 +197,7 @@ def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:
         "release": operates and held and bool(entry.deliveries),
         "retry": operates and waits and not held,
         "replay": operates and not states & UNFINISHED and not held,
+        "try": operates,
         "edit": operates and not _is_event(call, entry),
         "discard": operates and bool(states & (UNFINISHED | {"held"})),
         "resolve": operates and bool(reasons & CHOICES),
