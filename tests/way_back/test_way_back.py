@@ -62,3 +62,18 @@ async def test_what_a_feed_says_does_not_come_back(registry: WayBackRig) -> None
     await registry.ehr.until(1)
     await registry.drained()
     assert [said(raw) for raw in registry.ehr.raws] == [Told("A31", "102", "")]
+
+
+async def test_a_replay_is_the_same_message_again(registry: WayBackRig) -> None:
+    """Of a patient who is new since the channel began, a change that is replayed is a change, and no second A28."""
+    await registry.begin()
+    one = await registry.make(patient("100"))
+    await registry.change(f"Patient/{one['id']}", gender="male")
+    await registry.ehr.until(2)
+    await registry.drained()
+    for row in registry.rows():
+        assert await registry.ask("messages.replay", entry=row.seq, force=True) == {"done": {"destinations": 1}}
+        await registry.drained()
+    created, changed = registry.ehr.raws[:2]
+    assert [said(raw)[:2] for raw in (created, changed)] == [("A28", "100"), ("A31", "100")]
+    assert registry.ehr.raws[2:] == [created, changed]

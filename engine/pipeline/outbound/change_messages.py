@@ -110,9 +110,11 @@ class ChangeMessages:
         if raw := await self._made_before(claimed, relay.name):
             return ChangeMessage(raw, control_id, sent)
         try:
-            # What is replayed is sent as it was the first time.
+            # What is replayed is compared with the version before it, as it was the first time.
             known = None if older or again else last
-            change = await self._change(event, known, self._readers[claimed.channel], claimed.channel)
+            change = await self._change(
+                event, known, self._readers[claimed.channel], claimed.channel, anew=older or again
+            )
         except DeliveryError as error:
             raise UnreadServerError(UNREAD, codes=(str(error), *error.codes)) from error
         if isinstance(change, NothingToSend):
@@ -140,8 +142,8 @@ class ChangeMessages:
         if sent is not None and self._unsettled.get((relay, sent.resource)) is sent:
             del self._unsettled[relay, sent.resource]
 
-    async def _before(self, event: FhirEvent, reader: FhirReader, channel: str) -> ResourceState | None:
-        """Return the state before an event, of a resource of which nothing was sent.
+    async def _before(self, event: FhirEvent, reader: FhirReader, channel: str, *, anew: bool) -> ResourceState | None:
+        """Return the state before an event, of a resource of which nothing was sent, or whose event is sent `anew`.
 
         None where it was not there, or came since the channel takes events: its first event comes late, or never.
         """
@@ -152,7 +154,7 @@ class ChangeMessages:
             return resource_state(former, reader.base) if former is not None else None
         number = int(event.version) - 1
         first = await reader.read(event.reference, "1") if number > 0 else None
-        if first is None or await self._is_since(channel, first):
+        if first is None or (not anew and await self._is_since(channel, first)):
             return None
         former = first if number == 1 else await reader.read(event.reference, str(number))
         return resource_state(former, reader.base) if former is not None else None
@@ -209,10 +211,14 @@ class ChangeMessages:
             left &= await self._journal.read(partial(way_back.claimed, destinations=names))
 
     async def _change(
-        self, event: FhirEvent, last: SentResource | None, reader: FhirReader, channel: str
+        self, event: FhirEvent, last: SentResource | None, reader: FhirReader, channel: str, *, anew: bool
     ) -> FhirChange | NothingToSend:
         """Return what changed, with all that the message needs."""
-        before = ResourceState.read(last.state) if last is not None else await self._before(event, reader, channel)
+        before = (
+            ResourceState.read(last.state)
+            if last is not None
+            else await self._before(event, reader, channel, anew=anew)
+        )
         now = state_of(event, reader.base)
         if before is not None and before.subject and now.subject and before.subject != now.subject:
             holder = await reader.read(before.subject)
