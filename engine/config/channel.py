@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from engine.config.destination import Destination
+from engine.config.fhir_events import Outgoing
 from engine.config.listener_settings import Limits, Listen
 from engine.config.model import TAG, Frozen, Placed, nearest
 from engine.config.network import Network, is_loopback
@@ -431,6 +432,13 @@ class Channel(Frozen):
     def own_mappings(self) -> dict[str, str]:
         """The mappings of destinations that have another than the channel's, by the destination's name."""
         return {one.name: one.mapping for one in self.destinations if one.mapping not in {"", self.mapping}}
+
+    @property
+    def outgoing_mappings(self) -> dict[str, str]:
+        """The mappings by which relays are told of a FHIR server's events, by the relay's name."""
+        if self.listen.fhir is None:
+            return {}
+        return {one.name: (one.outgoing or Outgoing()).mapping for one in self.relays}
 
     @property
     def open_to_all(self) -> bool:

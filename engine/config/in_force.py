@@ -41,6 +41,11 @@ def keys_in_force(settings: Destination | Relay) -> tuple[KeyInForce, ...]:
     return tuple(one for one in _keys(settings, type(settings), sets, "") if one.key not in skipped)
 
 
+def keys_of_model(value: BaseModel, prefix: str) -> Iterator[KeyInForce]:
+    """Yield the keys of a part of a destination, with what stands before them."""
+    return _keys(value, type(value), {}, prefix)
+
+
 def _keys(
     value: BaseModel | None, model: type[BaseModel], sets: Mapping[str, Any], prefix: str
 ) -> Iterator[KeyInForce]:

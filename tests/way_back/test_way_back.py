@@ -5,7 +5,7 @@ from typing import Any
 from engine.ops.sender.line import send_messages
 from tests.flow.feed import SYSTEM
 from tests.relay.rig import adt, merge
-from tests.way_back.rig import Told, WayBackRig, patient, said, visit
+from tests.way_back.rig import BACK, Told, WayBackRig, patient, said, visit
 
 
 async def test_each_change_is_told_once(registry: WayBackRig) -> None:
@@ -77,3 +77,20 @@ async def test_a_replay_is_the_same_message_again(registry: WayBackRig) -> None:
     created, changed = registry.ehr.raws[:2]
     assert [said(raw)[:2] for raw in (created, changed)] == [("A28", "100"), ("A31", "100")]
     assert registry.ehr.raws[2:] == [created, changed]
+
+
+async def test_a_history_that_is_not_read_is_seen_at_the_channel(registry: WayBackRig) -> None:
+    """At once, with its code, long before the alert; and no more once it is read again."""
+    await registry.begin()
+    await registry.service.stop()
+
+    async def channel() -> Any:
+        found = (await registry.ask("channels.list"))["done"]
+        return next(one for one in found if one["channel"] == BACK)
+
+    while not (row := await channel())["unread"]:
+        assert registry.engine.alive
+    assert (row["events"], row["outgoing"]) == ("history", {"ehr": "adt"})
+    await registry.service.start()
+    while (await channel())["unread"]:
+        assert registry.engine.alive

@@ -30,6 +30,8 @@ class ChannelView(Answer, facts=True):
     name held. `strayed`: how often senders strayed from MLLP, by kind (`bare-end`, `unframed`). `lacks`: what the
     servers of its destinations were found not to do, by destination. `own_mappings`: destinations with another mapping
     than `mapping`, and its name. `http` and `fhir`: the paths of its doors for HTTP and for events of a FHIR server.
+    Of events: `server` and `events` say of which server, and who brings them; `unread` is why none come, empty where
+    they do; `outgoing` has the outgoing mapping of each relay.
     """
 
     channel: str
@@ -41,6 +43,10 @@ class ChannelView(Answer, facts=True):
     port: Count
     http: str
     fhir: str = ""
+    server: str = ""
+    events: str = ""
+    unread: str = ""
+    outgoing: dict[str, str] = Field(default_factory=dict)
     connections: Count
     messages: Count
     refused: Count
@@ -216,6 +222,7 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         engine.merges.held.get(name),
     )
     counters = engine.counters.get(name) or Counters()
+    events = channel.listen.fhir
     return ChannelView(
         channel=name,
         state="stopped" if stopped else "listening" if name in engine.listeners.intakes else "closed",
@@ -225,7 +232,11 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         address=listener.host if listener else "",
         port=listener.port if listener else 0,
         http=channel.listen.http.path if channel.listen.http else "",
-        fhir=channel.listen.fhir.path if channel.listen.fhir else "",
+        fhir=events.path if events else "",
+        server=events.server.name if events else "",
+        events=events.source if events else "",
+        unread=engine.sources.unread(name, engine.now(), 0),
+        outgoing=channel.outgoing_mappings,
         connections=listener.connections if listener else 0,
         messages=counters.messages,
         refused=counters.refused,

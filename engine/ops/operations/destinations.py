@@ -1,12 +1,14 @@
 """Operations on destinations: their state and what waits for them; pause and resume."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from pydantic import Field
 
 from engine.clock import now
-from engine.config.in_force import keys_in_force
+from engine.config.fhir_events import Outgoing
+from engine.config.in_force import KeyInForce, keys_in_force, keys_of_model
 from engine.config.relay import MLLP
 from engine.errors import UsageError
 from engine.journal.read.backlog import Backlog, backlogs
@@ -101,8 +103,23 @@ class ListSettings(OfDestination, Operation[list[KeyView]]):
 
     async def run(self, engine: Engine, _actor: Actor) -> list[KeyView]:
         """Return the keys, those of which the default is in force last."""
-        found = keys_in_force(engine.dispatches[self.found(engine)].settings)
+        name = self.found(engine)
+        outgoing = tuple(_outgoing(engine, name))
+        keys = keys_in_force(engine.dispatches[name].settings)
+        # What a relay shares with other channels is without the key.
+        found = (*(one for one in keys if not outgoing or one.key != "outgoing"), *outgoing)
         return [KeyView.of(one) for one in sorted(found, key=lambda one: one.origin == "default")]
+
+
+def _outgoing(engine: Engine, name: str) -> Iterator[KeyInForce]:
+    """Yield how the messages are made that a relay gets of a FHIR server's events, for each channel that names it."""
+    channels = [one.channel for _, one in sorted(engine.feeds.items()) if name in one.outgoing]
+    for channel in channels:
+        relay = channel.relay_of(name)
+        settings = (relay.outgoing if relay is not None else None) or Outgoing()
+        prefix = f"{channel.channel}: " if len(channels) > 1 else ""
+        for one in keys_of_model(settings, "outgoing."):
+            yield one._replace(key=f"{prefix}{one.key}")
 
 
 class PauseDestination(OfDestination, Operation[DestinationView]):

@@ -178,6 +178,9 @@ async def test_an_event_on_pages_and_in_the_api(site: Site, http: httpx.AsyncCli
         assert (await operator.get(path)).status_code == 200, path
     channels = (await operator.get("/channels")).text
     assert "POST /fhir/events/registry" in channels
+    assert "Events of record, by webhook; told to ehr by mapping out/adt" in channels
+    keys = {one["key"]: one["origin"] for one in await site.act("destinations.settings", destination="ehr")}
+    assert (keys["outgoing.version"], keys["outgoing.except_from"], "outgoing" in keys) == ("default", "default", False)
 
 
 async def test_a_dry_run_shows_the_message_that_would_leave(site: Site, http: httpx.AsyncClient) -> None:
@@ -221,6 +224,7 @@ async def test_a_stopped_channel_answers_503(site: Site, http: httpx.AsyncClient
     """Until somebody starts it."""
     (row,) = [one for one in await site.act("channels.list") if one["channel"] == CHANNEL]
     assert (row["state"], row["fhir"], row["http"], row["port"]) == ("listening", "registry", "", 0)
+    assert (row["server"], row["events"], row["unread"], row["outgoing"]) == ("record", "webhook", "", {"ehr": "adt"})
     await site.act("channels.stop", channel=CHANNEL)
     answer = await http.post(PATH, content=RAW)
     assert (answer.status_code, said(answer)) == (503, "the channel takes no events now; send it again later")

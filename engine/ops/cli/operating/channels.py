@@ -1,7 +1,7 @@
 """`adt-engine channels`: what the channel files say, and the running engine made of it; start, stop, drain."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -104,8 +104,9 @@ def schema(
 def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: AsJson = False) -> None:
     """List channels: of the running engine with their state and counters, else those of a folder of files.
 
-    Below, for each channel, how often its filters held since the engine's start, by rule; and what the servers of its
-    destinations were found not to do, by its code in `reasons`.
+    Below, for each channel, how often its filters held since the engine's start, by rule; which server's events it
+    takes, and by which outgoing mapping its relays are told of them; and what the servers of its destinations were
+    found not to do, by its code in `reasons`.
 
     Example: adt-engine channels list --json --data /var/lib/adt-engine
     """
@@ -115,12 +116,20 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: AsJ
         print_json([_row(channel) for channel in written] if running is None else running)
     elif running is None:
         output().print(table(WRITTEN, map(_written, written)))
+        for one in written:
+            if (events := one.listen.fhir) is not None:
+                source = _events(events.server.name, events.source, one.outgoing_mappings)
+                print_line(f"{one.channel}: {source}")
     else:
         output().print(table(LIVE, map(_live, running)))
         for row in (one for one in running if one.rules):
             rules = ", ".join(f"{rule} {count}" for rule, count in row.rules.items())
             print_line(f"{row.channel}: by filters {rules}")
         for row in running:
+            if row.outgoing:
+                print_line(f"{row.channel}: {_events(row.server, row.events, row.outgoing)}")
+            if row.unread:
+                print_line(f"{row.channel}: the events of {row.server} are not read: {row.unread}", NEGATIVE)
             for name, codes in row.lacks.items():
                 print_line(f"{row.channel}: {name} lacks {', '.join(codes)}", NEGATIVE)
 
@@ -252,6 +261,7 @@ def _row(channel: Channel) -> dict[str, object]:
         "mode": str(channel.mode),
         "mapping": channel.mapping,
         "own_mappings": channel.own_mappings,
+        "outgoing": channel.outgoing_mappings,
         "allow_merge": channel.allow_merge,
         "destinations": [destination.name for destination in channel.destinations],
         "filters": [one.rule for one in channel.filters],
@@ -264,7 +274,16 @@ def _written(channel: Channel) -> tuple[object, ...]:
     names = (destination.name for destination in channel.destinations)
     places = ", ".join(f"{name} (mapping {own[name]})" if name in own else name for name in names)
     merges = "allowed" if channel.allow_merge else "refused"
-    return channel.channel, row["listens_on"], row["mode"], channel.mapping, merges, places
+    mapping = channel.mapping
+    if channel.outgoing_mappings:
+        # Nothing of it is mapped to FHIR, and nobody is merged.
+        merges, mapping = "", ", ".join(f"out/{name}" for name in sorted({*channel.outgoing_mappings.values()}))
+    return channel.channel, row["listens_on"], row["mode"], mapping, merges, places
+
+
+def _events(server: str, source: str, outgoing: Mapping[str, str]) -> str:
+    mappings = ", ".join(f"{name} by out/{mapping}" for name, mapping in outgoing.items())
+    return f"events of {server} ({source}), told to {mappings}"
 
 
 def _listens_on(address: str, http: str, fhir: str) -> str:

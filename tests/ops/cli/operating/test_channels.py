@@ -20,6 +20,7 @@ from engine.errors import ConfigurationError, Problem
 from engine.ops.cli.operating.channels import app
 from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone, write_channel
+from tests.pipeline.test_fhir_intake import channel_file as events_file
 
 NOT_SET: Final = "the environment variable NO_SUCH_SECRET is not set"
 TOKEN: Final = "auth: {type: bearer, token: {env: NO_SUCH_SECRET}}"
@@ -84,6 +85,16 @@ def test_the_shipped_channel_is_checked_and_listed() -> None:
     assert "riverbend-adt" in CliRunner().invoke(app, ["list", "--channels", folder]).stdout
     (row,) = json.loads(CliRunner().invoke(app, ["list", "--channels", folder, "--json"]).stdout)
     assert (row["listens_on"], row["destinations"], row["allow_merge"]) == ("127.0.0.1:2575", ["interchange"], True)
+
+
+def test_a_channel_of_events_is_listed_with_what_its_relays_are_told_by(tmp_path: Path) -> None:
+    """Which server, who brings the events, and the outgoing mapping: nothing of it is mapped to FHIR."""
+    (tmp_path / "back.yaml").write_text(json.dumps(events_file()))
+    listed = CliRunner().invoke(app, ["list", "--channels", str(tmp_path)]).stdout
+    assert "registry-back: events of record (webhook), told to ehr by out/adt" in listed
+    assert "refused" not in listed
+    (row,) = json.loads(CliRunner().invoke(app, ["list", "--channels", str(tmp_path), "--json"]).stdout)
+    assert (row["listens_on"], row["outgoing"]) == ("POST /fhir/events/registry", {"ehr": "adt"})
 
 
 @pytest.mark.parametrize("command", ["check", "list"])
