@@ -42,7 +42,7 @@ LOG_LINES: Final = {("audit", "not"), ("token", "refused"), ("connection", "fail
 NO_CODES: Final = {
     "adt-engine", "adt-engine-journal", "base-uri", "hold-lane", "keep-original", "half-open",
     "content-encoding", "content-length", "transfer-encoding", "retry-after", "create-always", "no-cache",
-    "duplicate-patient-limit", "entered-in-error", "merged-away", "patient-i-merge", "patient-merge", "replaced-by",
+    "duplicate-patient-limit", "entered-in-error", "in-progress", "patient-i-merge", "patient-merge", "replaced-by",
     "source-patient", "target-patient", "source-resource", "target-resource", "versioned-update", "latin-1", "utf-8",
     "coding-system", "identifier-type", "cascade-delete", "content-location", "respond-async", "p360-retrieve",
     "given-up", "not-drafted", "ends-with", "transaction-response", "admin-notify", "process-message", "not-supported",
