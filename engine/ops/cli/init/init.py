@@ -23,7 +23,7 @@ from engine.config.channels import read_channels
 from engine.config.schema import CHANNEL_FILES, schemas, write_schemas
 from engine.config.source import look, parse
 from engine.errors import ConfigurationError, Problem, UsageError
-from engine.ops.cli.init.text import TEST, Answer, Answers, Prompt, channel_text, questions, wrong
+from engine.ops.cli.init.text import SECRETS, TEST, Answer, Answers, Prompt, channel_text, questions, wrong
 from engine.pipeline.configuration import Files, examine
 from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Mappings
 from engine.terminal.table import NEGATIVE, note, print_json, print_line
@@ -86,13 +86,15 @@ def init(
     Example: adt-engine channels init --channels channels
 
     Example: adt-engine channels init --yes --name lab --base-url https://fhir.example/R4 --tls test --source 'LAB|HOSP'
+
+    Example: adt-engine channels init --yes --name back --from-fhir --base-url https://fhir.example --relay reg=reg:2575
     """
     asked = questions(_ports(channels))
     options = {name: value for name, value in given.items() if value is not None}
     asks = not yes and not as_json and sys.stdin.isatty()
     answers = _answers(asked, options, channels, asks=asks, yes=yes)
     file = _file(channels, str(answers["name"]))
-    if answers["tls"] == TEST:
+    if answers.get("tls") == TEST:
         beside = (channels / TEST_FILES).absolute()
         answers |= {name: str(beside / f"{file.stem}.{end}") for name, end in (("certificate", "pem"), ("key", "key"))}
     text = channel_text(_from_there(answers, file.parent))
@@ -136,9 +138,10 @@ def _from_there(answers: Answers, folder: Path) -> dict[str, Answer]:
     for name in PATHS & answers.keys():
         if answers[name]:
             made[name] = _relative(str(answers[name]), folder)
-    kind, mark, place = str(answers.get("secret", "")).partition(":")
-    if kind == "file" and mark:
-        made["secret"] = f"file:{_relative(place, folder)}"
+    for name in SECRETS:
+        kind, mark, place = str(answers.get(name, "")).partition(":")
+        if kind == "file" and mark:
+            made[name] = f"file:{_relative(place, folder)}"
     return made
 
 
@@ -224,7 +227,7 @@ def _write(file: Path, text: str, answers: Answers) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not (file.parent / SCHEMAS).exists():
             write_schemas(schemas(CHANNEL_FILES), file.parent / SCHEMAS)
-        if answers["tls"] == TEST:
+        if answers.get("tls") == TEST:
             write_test_certificate(Path(str(answers["certificate"])), Path(str(answers["key"])), datetime.now(UTC))
         with file.open("x", encoding="utf-8") as made:
             made.write(text)
@@ -243,7 +246,7 @@ def _tell(file: Path, answers: Answers, files: Files, *, as_json: bool) -> None:
         print_json({"file": str(file), "certificate": answers.get("certificate"), **rows, "next": command})
         return
     print_line(f"wrote {file}")
-    if answers["tls"] == TEST:
+    if answers.get("tls") == TEST:
         print_line(f"wrote {answers['certificate']} and its key: for trying only, valid for {DAYS} days")
     for warning in examined.warnings:
         note(f"warning: {warning}")

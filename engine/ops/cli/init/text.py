@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination
+from engine.config.fhir_events import HISTORY, SUBSCRIPTION, WEBHOOK, OutgoingVersion
 from engine.config.model import Step, field_at, words
 from engine.config.network import is_loopback
 from engine.config.profile import GENERIC, NAMES, Profile, guessed, profile_of
@@ -22,6 +23,14 @@ Answer = str | bool | list[str]
 Answers = Mapping[str, Answer]
 
 SHIPPED: Final = "shipped"
+# What each source of events is, for a choice.
+EVENTS: Final[Mapping[str, str]] = {
+    HISTORY: "the engine asks for the server's history every two seconds",
+    SUBSCRIPTION: "the server sends them, and the engine asks each minute for what did not come",
+    WEBHOOK: "the server sends them, by a Subscription that you make",
+}
+# Answers that name where a secret is.
+SECRETS: Final = ("secret", "events_token")
 NO_TLS: Final = "none"
 FILES: Final = "files"
 TEST: Final = "test"
@@ -93,8 +102,20 @@ def _here(answers: Answers) -> bool:
     return is_loopback(str(answers["host"]))
 
 
+def _from_fhir(answers: Answers) -> bool:
+    return bool(answers.get("from_fhir"))
+
+
+def _of_messages(answers: Answers) -> bool:
+    return not _from_fhir(answers)
+
+
+def _by_subscription(answers: Answers) -> bool:
+    return answers.get("events") == SUBSCRIPTION
+
+
 def _with_files(answers: Answers) -> bool:
-    return answers["tls"] == FILES
+    return answers.get("tls") == FILES
 
 
 def _asks_for(question: str) -> Callable[[Answers], bool]:
@@ -162,14 +183,24 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
         Prompt("name", "Name of the channel", "It names the file, and appears in pages, metrics and commands.",
                  ("channel",), _is(None)),
         Prompt("contact", "Whom to call about this feed", "It is shown with its alerts.", ("contact",), _is("")),
+        Prompt("from_fhir", "Is it for what changes on a FHIR server",
+                 "Yes: old systems are told of that by ADT messages; no: it takes the messages of a feed.",
+                 ("listen", "fhir"), _is(value=False), kind=bool),
+        Prompt("events", f"Who brings the events ({', '.join(EVENTS)})", "Its history misses the least.",
+                 ("listen", "fhir", "source"), _is(HISTORY), _from_fhir, choices=lambda _: EVENTS),
+        Prompt("endpoint", "This engine's address as that server reaches it", "Of the pages, without the path.",
+                 ("listen", "fhir", "endpoint"), _is(None), _by_subscription),
+        Prompt("events_token", "API token that the server is to send (env:NAME or file:PATH)",
+                 "Of a sender of this engine; the file refers to it and never holds it.",
+                 ("listen", "fhir", "token"), _is("env:EVENTS_TOKEN"), _by_subscription),
         Prompt("host", "Address to listen on",
                  "127.0.0.1 is for senders on this machine; 0.0.0.0 lets others in, by TLS and from listed networks.",
-                 ("listen", "mllp", "host"), _is("127.0.0.1")),
+                 ("listen", "mllp", "host"), _is("127.0.0.1"), _of_messages),
         Prompt("port", "Port", "Where senders connect; the first from 2575 on that no other channel here has.",
-                 ("listen", "mllp", "port"), _is(str(free))),
+                 ("listen", "mllp", "port"), _is(str(free)), _of_messages),
         Prompt("tls", f"TLS ({', '.join(TLS)})",
                  "files: a certificate and key that you have; test: both are made now, self-signed, for trying only.",
-                 (), lambda answers: NO_TLS if _here(answers) else FILES),
+                 (), lambda answers: NO_TLS if _here(answers) else FILES, _of_messages),
         Prompt("certificate", "Certificate chain (PEM)", "What the listener shows to senders.",
                  ("listen", "mllp", "tls", "certificate"), _is(None), _with_files),
         Prompt("key", "Private key of it (PEM)", "Readable by the engine's user only.",
@@ -178,29 +209,32 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
                  "With it only senders that show a certificate of that authority get in (mutual TLS); empty: all.",
                  ("listen", "mllp", "tls", "client_ca"), _is(""), _with_files),
         Prompt("allow", "Networks that may connect (CIDR)", "Anybody else is turned away before a byte is read.",
-                 ("allow",), lambda answers: ["127.0.0.0/8"] if _here(answers) else None, kind=list),
+                 ("allow",), lambda answers: ["127.0.0.0/8"] if _here(answers) else None, _of_messages, list),
         Prompt("source", "Senders (MSH-3|MSH-4)", "Messages of any other sender are refused; empty: all are taken.",
-                 ("sources",), _is([]), kind=list),
-        Prompt("timezone", "Time zone of the senders", "Of times without an offset: a wrong one shifts each visit.",
+                 ("sources",), _is([]), _of_messages, list),
+        Prompt("timezone", "Time zone of the messages", "Of times without an offset: a wrong one shifts each visit.",
                  ("timezone",), _zone),
         Prompt("authority", "Assigning authorities (CX.4=identifier system)",
                  "Whose numbers these are on the FHIR server, such as HOSP=https://mrn.hospital.example; =URI where "
                  "CX.4 is empty. What is not listed gets a system of the engine's own.",
                  ("authorities",), _is([]), kind=list),
         Prompt("allow_merge", "May this feed merge patients?", "A40 and its family; otherwise they are refused.",
-                 ("allow_merge",), _is(value=False), kind=bool),
+                 ("allow_merge",), _is(value=False), _of_messages, bool),
         Prompt("mapping", "Mapping", "What messages become: adt for patients and visits, oru for results.",
-                 ("mapping",), _is("adt")),
+                 ("mapping",), _is("adt"), _of_messages),
         Prompt("mode", "Mode (live, shadow)", "shadow does everything but the writes: for a look before going live.",
                  ("mode",), _is("live")),
         Prompt("relay", "Systems to pass the messages on to (NAME=HOST:PORT)",
                  "They get the messages themselves by MLLP, such as radiology=ris.hospital.example:2575; empty: none.",
-                 ("destinations",), _is([]), kind=list),
+                 ("destinations",), lambda answers: None if _from_fhir(answers) else [], kind=list),
+        Prompt("hl7", "HL7 version of the messages", "As those systems take it; each may have its own.",
+                 ("destinations", 0, "outgoing", "version"), _is("2.5.1"), _from_fhir),
         Prompt("destination", "Name of the FHIR server", "It appears in states, metrics and pages.",
                  (*destination, "name"), _is("fhir")),
         Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date; empty: nowhere, messages are only "
                  "passed on.",
-                 (*destination, "base_url"), lambda answers: "" if answers.get("relay") else None),
+                 (*destination, "base_url"),
+                 lambda answers: "" if answers.get("relay") and _of_messages(answers) else None),
         Prompt("profile", f"Which server it is ({', '.join(NAMES)})",
                  "Its profile sets defaults and refuses what it cannot do; generic: any server.",
                  (*destination, "profile"), _guessed, _has_server,
@@ -247,7 +281,7 @@ def value_of(question: Prompt, answer: Answer) -> object:
     """Return an answer as its key takes it: authorities as a map, a secret as its reference, no text as None."""
     if question.name == "authority" and isinstance(answer, list):
         return {name: system for name, _, system in (one.partition("=") for one in answer)}
-    if question.name == "secret":
+    if question.name in SECRETS:
         kind, mark, place = str(answer).partition(":")
         return {kind: place} if mark and kind in {"env", "file"} else answer
     return None if question.name == "client_ca" and not answer else answer
@@ -261,8 +295,11 @@ def wrong(question: Prompt, answer: Answer) -> str:
         return f"found {bad[0]!r}; NAME=URI, such as HOSP=https://mrn.hospital.example"
     if question.name == "relay" and isinstance(answer, list):
         return next(filter(None, map(_wrong_relay, answer)), "")
-    if question.name == "base_url" and not answer:
+    if question.kind is bool or (question.name == "base_url" and not answer):
         return ""
+    if question.name == "hl7":
+        versions = get_args(OutgoingVersion)
+        return "" if answer in versions else f"found {str(answer)!r}; one of {', '.join(versions)}"
     return fault_of(question.path, value_of(question, answer))
 
 
@@ -292,7 +329,9 @@ def channel_text(answers: Mapping[str, Answer]) -> str:
     text = "\n".join(_lines(answers, "")) + "\n"
     # Which criteria a server takes is the destination's to know.
     value = look(parse(text, "x"), Channel).value
-    if value is not None and any(map(_doubts_identifier, value.servers[:1])):
+    events = value.listen.fhir if value is not None else None
+    servers = (events.server,) if events is not None else value.servers[:1] if value is not None else ()
+    if any(map(_doubts_identifier, servers)):
         text = "\n".join(_lines(answers, BY_DEMOGRAPHICS)) + "\n"
     return text
 
@@ -312,16 +351,44 @@ def _lines(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
         yield "# Everything is done but the writes; `mode: live`, or no such line, goes live."
         yield f"mode: {answers['mode']}"
     yield ""
-    yield from _listener(answers)
+    yield from _events(answers, criteria) if _from_fhir(answers) else _listener(answers)
     yield ""
     yield "# Of times without an offset."
     yield f"timezone: {_text(answers['timezone'])}"
     yield from _authorities(answers["authority"])
+    if _from_fhir(answers):
+        yield ""
+        yield from _told(answers)
+        return
     yield "# Whether A40 and its family may merge patients; otherwise they are refused."
     yield f"allow_merge: {'true' if answers['allow_merge'] else 'false'}"
     yield f"mapping: {_text(answers['mapping'])}"
     yield ""
     yield from _destination(answers, criteria)
+
+
+def _events(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
+    yield "listen:"
+    yield "  fhir:"
+    yield "    # Webhooks come to /fhir/events/ and this, on the address of the pages."
+    yield f"    path: {_text(answers['name'])}"
+    yield f"    source: {answers['events']}"
+    if _by_subscription(answers):
+        place, _, name = str(answers["events_token"]).partition(":")
+        yield f"    endpoint: {_text(answers['endpoint'])}"
+        yield f"    token: {{{place}: {_text(name)}}}"
+    yield "    # Of a server to which a feed is delivered, too, write the name and the keys that it has there."
+    yield "    server:"
+    yield from (f"      {line[4:]}" for line in _server(answers, criteria))
+
+
+def _told(answers: Mapping[str, Answer]) -> Iterator[str]:
+    yield "destinations:"
+    for relay in map(relay_of, _several(answers["relay"])):
+        yield f"  - name: {_text(relay['name'])}"
+        yield "    # It gets a message for each change: `adt-engine help way-back`."
+        yield from (f"    {key}: {_text(relay[key])}" for key in ("type", "host", "port"))
+        yield f"    outgoing: {{version: {quoted(str(answers['hl7']))}}}"
 
 
 def _listener(answers: Mapping[str, Answer]) -> Iterator[str]:
@@ -375,7 +442,8 @@ def _server(answers: Mapping[str, Answer], criteria: str) -> Iterator[str]:
         yield f"    profile: {answers['profile']}"
     yield f"    fhir: {answers['fhir']}"
     yield f"    base_url: {_text(answers['base_url'])}"
-    yield "    # What is written here is planned by the channel's mapping, or by one of its own: `mapping: NAME`."
+    if _of_messages(answers):
+        yield "    # What is written here is planned by the channel's mapping, or by one of its own: `mapping: NAME`."
     if criteria:
         yield "    # The service finds a patient whose number is new by demographics."
         yield f"    if_none_exist: {criteria}"

@@ -132,6 +132,65 @@ def test_a_feed_may_only_be_passed_on(tmp_path: Path) -> None:
     assert ran("channels", "check", "--strict", folder=tmp_path).returncode == 0
 
 
+BACK: Final = ("--from-fhir", "--relay", "reg=reg.example:2575", "--relay", "ris=ris.example:2576")
+
+
+def test_old_systems_are_told_of_a_server(tmp_path: Path) -> None:
+    """A channel of events: nothing of messages is asked, the server stands where it listens, each relay is told."""
+    channel = made(tmp_path, *BACK, "--auth", "bearer", "--hl7", "2.3.1")
+    events = channel.listen.fhir
+    assert events is not None
+    assert (events.path, events.source, events.server.name) == ("lab", "history", "fhir")
+    assert (events.server.base_url, events.server.auth.type) == ("https://fhir.example/base", "bearer")
+    assert (channel.listen.mllp, channel.servers) == (None, ())
+    assert [(one.name, one.port, one.outgoing and one.outgoing.version) for one in channel.relays] == [
+        ("reg", 2575, "2.3.1"),
+        ("ris", 2576, "2.3.1"),
+    ]
+    for value in both((tmp_path / "channels/lab.yaml").read_text()):
+        assert underlined("channel", value) == []
+
+
+def test_a_subscription_has_its_endpoint_and_token(tmp_path: Path) -> None:
+    """Where the server sends, and what it shows there; a path as seen from the file."""
+    told = ("--events", "subscription", "--endpoint", "https://hub.example:8443", "--events-token", "file:hook.token")
+    events = made(tmp_path, *BACK, *told).listen.fhir
+    assert events is not None
+    assert (events.source, events.endpoint) == ("subscription", "https://hub.example:8443")
+    assert events.token is not None
+    assert Path(str(events.token.file)).resolve() == (tmp_path / "hook.token").resolve()
+
+
+def test_the_server_is_described_as_by_the_feed_beside_it(tmp_path: Path) -> None:
+    """A feed to the shipped service and the way back, both made here, go together as they are."""
+    server = ("--base-url", "http://127.0.0.1:8080/fhir/R4", "--timezone", "UTC", "--secret", "file:engine.secret")
+    (tmp_path / "engine.secret").write_text("invented")
+    (tmp_path / "engine.secret").chmod(0o600)
+    for options in (("--name", "feed"), ("--name", "back", "--from-fhir", "--relay", "reg=127.0.0.1:2600")):
+        done = init(tmp_path, "--yes", *options, *server)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert ran("channels", "check", "--strict", folder=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--from-fhir",), "there is no default for --relay"),
+        ((*BACK, "--port", "2600"), "--port is of no use"),
+        ((*BACK, "--hl7", "2.2"), "--hl7: found '2.2'"),
+        ((*BACK, "--events", "telepathy"), "--events: found"),
+        ((*BACK, "--events", "subscription"), "there is no default for --endpoint"),
+        (("--events", "history"), "--events is of no use"),
+    ],
+)
+def test_what_does_not_go_with_events_is_told(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    """By its option, and nothing is written."""
+    done = init(tmp_path, "--yes", *LEAST, *options)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "channels").exists()
+
+
 def test_paths_are_written_as_seen_from_the_file(tmp_path: Path) -> None:
     """They are given as seen from here: what was meant is what the channel reads, wherever it is read."""
     secret = tmp_path / "engine.secret"
@@ -263,7 +322,7 @@ def typing(folder: Path, typed: list[str], *options: str) -> "subprocess.Complet
 def test_the_profile_is_guessed_and_its_sign_in_is_offered(tmp_path: Path) -> None:
     """By the address; what is shown to choose from is what that server takes, and a slip of the pen is told."""
     base = "https://healthlake.eu-west-2.amazonaws.com/datastore/d/r4"
-    typed = [*[""] * 12, base, "azur", "", "", "", ""]
+    typed = [*[""] * 13, base, "azur", "", "", "", ""]
     done = typing(tmp_path, typed, "--name", "lab", "--contact", "desk 7")
     assert done.returncode == 0, done.stderr
     assert "  azure       Azure Health Data Services" in done.stderr
@@ -312,7 +371,7 @@ def test_what_a_profile_offers_can_be_answered(tmp_path: Path, name: str) -> Non
 
 def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
     """At a terminal: a return takes the default, a wrong answer is told and asked again, options are not asked."""
-    typed = ["a b", "lab", "", "70000", "2600", "test", "", "REG|HOSP, ED|HOSP", "UTC", "", "y"]
+    typed = ["a b", "lab", "", "", "70000", "2600", "test", "", "REG|HOSP, ED|HOSP", "UTC", "", "y"]
     typed += ["", "", "", "", "https://fhir.example/base", "", "", ""]
     done = typing(tmp_path, typed, "--contact", "desk 7")
     assert done.returncode == 0, done.stderr
