@@ -73,6 +73,12 @@ def test_a_long_line_is_cut_around_the_words() -> None:
     assert "day-one" not in {hit.page for hit in search(["hold-storm"])}
 
 
+@pytest.mark.parametrize("words", ["old systems", "way back", "echo", "clinician corrects", "except_from", "from-fhir"])
+def test_the_way_back_is_found_by_its_words(words: str) -> None:
+    """As people would call it."""
+    assert "way-back" in {hit.page for hit in search([words])}
+
+
 @pytest.mark.parametrize("code", ["hold-storm", "ambiguous-identity", "certificate-expired"])
 def test_a_reason_is_found_first(code: str) -> None:
     """Its line in the table of reasons is the first answer."""
