@@ -1,9 +1,9 @@
 """From an event of a FHIR server to what is recorded: which resource it is about, and in whose lane it belongs."""
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final
 
 from engine import telemetry
@@ -21,6 +21,8 @@ ENCOUNTER: Final = "Encounter"
 NOT_TAKEN: Final = "event-type-not-taken"
 FAULT: Final = "engine-error"
 REPLACED_BY: Final = "replaced-by"
+# Of the digest of an event without a version, what makes its name its own.
+DIGEST_DIGITS: Final = 16
 
 Lanes = tuple[tuple[str, ...], ...]
 
@@ -69,8 +71,7 @@ def _entry(raw: bytes, feed: Feed, peer: Peer, received_at: datetime) -> NewEntr
         channel=feed.channel.channel,
         peer=peer.tls_name or peer.address,
         source=events.server.name,
-        # Without a version equal bytes may be two events: what they change is found out at each relay.
-        control_id=event.name if event.version else f"{event.name}/{secrets.token_hex(8)}",
+        control_id=_control_id(event, raw, received_at),
         event=event.type_,
         version=events.server.fhir,
         raw=raw,
@@ -84,6 +85,17 @@ def _entry(raw: bytes, feed: Feed, peer: Peer, received_at: datetime) -> NewEntr
         destinations=feed.destinations if taken else (),
         in_feed_order=in_feed_order(feed, of_patient=bool(patients)),
     )
+
+
+def _control_id(event: FhirEvent, raw: bytes, received_at: datetime) -> str:
+    """Return what tells an event from every other: without a version its bytes, and what says no moment when it came.
+
+    A second deletion says the same as the first one.
+    """
+    if event.version:
+        return event.name
+    came = b"" if event.at is not None else received_at.isoformat().encode()
+    return f"{event.name}/{sha256(raw + came).hexdigest()[:DIGEST_DIGITS]}"
 
 
 def _lanes(event: FhirEvent, base: str) -> tuple[Lanes, bool]:

@@ -1,6 +1,7 @@
 """What is recorded of an event of a FHIR server: its name, its lanes, and why it is filtered or refused."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any, Final
 
 import orjson
@@ -66,12 +67,21 @@ def test_a_version_of_a_patient() -> None:
 
 
 @pytest.mark.parametrize("raw", [orjson.dumps(OTHER), deletion("Patient", "8")])
-def test_without_a_version_each_event_is_one(raw: bytes) -> None:
-    """A value that is changed and changed back, and a second deletion, are the same bytes twice, and no repeat."""
-    found, other = entry(raw), entry(raw)
-    assert found.control_id.startswith("Patient/8/")
+def test_without_a_version_the_bytes_tell_events_apart(raw: bytes) -> None:
+    """Equal bytes that say no moment are one event only if they come at once: who is deleted twice was there again."""
+    found, other = entry(raw), entry(raw.replace(b'{"', b'{ "', 1))
+    assert found.control_id == f"Patient/8/{sha256(raw + NOW.isoformat().encode()).hexdigest()[:16]}"
     assert other.control_id not in {found.control_id, "Patient/8"}
     assert found.patients == other.patients == lanes("Patient/8")
+    later = event_entry(raw, feed(), Peer("192.0.2.1", 4711), NOW + timedelta(seconds=1))
+    assert later.control_id != found.control_id
+
+
+def test_with_a_moment_and_no_version_equal_bytes_are_a_repeat() -> None:
+    """Whenever they come."""
+    raw = orjson.dumps(OTHER | {"meta": {"lastUpdated": META["lastUpdated"]}})
+    entries = [event_entry(raw, feed(), Peer("192.0.2.1", 4711), NOW + timedelta(days=days)) for days in range(2)]
+    assert [one.control_id for one in entries] == [f"Patient/8/{sha256(raw).hexdigest()[:16]}"] * 2
 
 
 @pytest.mark.parametrize(
