@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.errors import InvolvedRecord
 from engine.fhir.plan import Identity
@@ -92,6 +93,17 @@ class Inherited:
     survivor: str
 
 
+class WrittenVersion(NamedTuple):
+    """A version that a delivery has written: `Patient/1`, version, and when by the server's clock, if it says that.
+
+    The version is '' for a deletion whose answer names none.
+    """
+
+    reference: str
+    version: str
+    at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How a delivery ended: `reason` and `notes` are codes, `applied` says whether the server now holds the event.
@@ -101,7 +113,7 @@ class Verdict:
     `dry_run`: of an entry in shadow (filtered), what its dry run found, as JSON. `unasked`: it was reached without an
     answer of the destination, and says nothing of it. `patient` and `visit`: the records that a delivered plan's
     patient and the visit of that are now. `involved`: the records that a hold is about, as its error has them.
-    `versions`: what was written, as (`Patient/1`, version), as far as the server's answers say.
+    `versions`: what was written, as far as the server's answers say.
     """
 
     kind: VerdictKind
@@ -120,7 +132,7 @@ class Verdict:
     patient: str = ""
     visit: str = ""
     involved: tuple[InvolvedRecord, ...] = field(default=(), repr=False)
-    versions: tuple[tuple[str, str], ...] = ()
+    versions: tuple[WrittenVersion, ...] = ()
 
     @property
     def wrote(self) -> bool:

@@ -253,12 +253,16 @@ class SentResource:
 
 @dataclass(frozen=True, slots=True)
 class OwnWrite:
-    """A version of a resource that the engine has written itself, at a server, for a channel."""
+    """A version of a resource that the engine has written itself, at a server, for a channel.
+
+    `version` is '' for a deletion whose answer named none. `moment`: when it was written by the server's clock.
+    """
 
     server: str
     resource: str
     version: str
     channel: str
+    moment: datetime | None = None
 
 
 class FollowUpKind(StrEnum):

@@ -96,7 +96,8 @@ class DeliveryWorker:
 
     async def deliver(self, claimed: Claimed) -> Carried:
         """Deliver one entry and return what came of it, which is to be settled. Errors of the journal pass."""
-        if isinstance(self.destination, FhirDestination) and is_watched(self.shared.feeds, self.name):
+        if isinstance(self.destination, FhirDestination):
+            # Also where no channel takes its events: one may begin to, before this ends.
             self.shared.changes.writes.begin(self.name, claimed.seq)
         try:
             return await self._verdict_on(claimed)
@@ -166,7 +167,7 @@ class DeliveryWorker:
         fault.point("F10")
         shadow = claimed.shadow or feed.channel.mode is Mode.SHADOW
         if change.nothing:
-            verdict = Verdict(VerdictKind.FILTERED, change.nothing, unasked=True)
+            verdict = Verdict(VerdictKind.FILTERED, change.nothing, change.notes, unasked=True)
         elif shadow:
             verdict = shadowed(relay_dry_run(relay.settings, OutgoingMessage(change.raw, change.control_id)))
         else:
@@ -304,8 +305,12 @@ class DeliveryWorker:
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)
         watched = is_mapped and bool(verdict.versions) and is_watched(self.shared.feeds, self.name)
-        own = tuple(OwnWrite(self.name, *one, claimed.channel) for one in verdict.versions) if watched else ()
-        result = replace(result, sent=carried.sent, own_writes=own) if own or carried.sent else result
+        own = tuple(
+            OwnWrite(self.name, one.reference, one.version, claimed.channel, one.at) for one in verdict.versions
+        )
+        result = (
+            replace(result, sent=carried.sent, own_writes=own if watched else ()) if own or carried.sent else result
+        )
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         awaited = feed is not None and feed.channel.acknowledge.when == "delivered"

@@ -16,10 +16,12 @@ from engine import fault
 from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.resolve import merged_elsewhere
 from engine.deliver.stored import Body, ServerResource
+from engine.deliver.verdict import WrittenVersion
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, PermanentDeliveryError
+from engine.fhir.event import moment_of
 from engine.fhir.patient import links, parted, replaced_by, seen_also
 from engine.fhir.patient_compartment import held_by
 
@@ -181,7 +183,7 @@ async def unite(exchange: Exchange, source: ServerResource, survivor: ServerReso
         raise unclear("merge-unverified")
     # The next version of the record that the merge took away is the merge's own.
     if after is not None and after.follows(before[source.reference]):
-        exchange.proven.append((after.reference, str(after.version)))
+        exchange.proven.append(WrittenVersion(after.reference, str(after.version), moment_of(after.updated)))
     exchange.wrote(survivor.reference)
     return "merged"
 

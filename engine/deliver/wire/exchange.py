@@ -1,15 +1,17 @@
 """The exchange of one delivery with its server: reads, journaled writes, the account of all of it, and its memory."""
 
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from engine.config.channel import Channel
 from engine.deliver.stored import PATIENT, Body, ServerResource, id_of, stored
 from engine.deliver.throttling import retry_after_seconds
-from engine.deliver.verdict import Failure, HttpAttempt, KnownIdentifier
+from engine.deliver.verdict import Failure, HttpAttempt, KnownIdentifier, WrittenVersion
 from engine.deliver.wire.client import ServerResponse, escaped
 from engine.deliver.wire.failure import LOCK_REFUSED, class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
@@ -17,6 +19,7 @@ from engine.deliver.wire.response_log import EchoResponse, ResponseLog, name_of
 from engine.deliver.wire.server import MEDIA_TYPE, DestinationServer
 from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError, InvolvedRecord
 from engine.fhir import outcome
+from engine.fhir.event import moment_of
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, defects, resource_types
 from engine.http.request import HttpRequest
@@ -45,6 +48,7 @@ class Memory(Protocol):
 
 
 _TAG: Final = re.compile(r'(?:W/)?"([A-Za-z0-9.-]{1,64})"', re.ASCII)
+_OF_VERSION: Final = re.compile(r"/_history/([A-Za-z0-9.-]{1,64})$", re.ASCII)
 INVALID: Final = "invalid-output"
 MOST_PLACES: Final = 5
 
@@ -407,10 +411,12 @@ def _written(method: str, path: str, answer: ServerResponse | None) -> str:
     return f"{path}/{logical_id}" if logical_id else ""
 
 
-def versions(exchange: Exchange) -> tuple[tuple[str, str], ...]:
-    """Return the versions that were written, as far as the answers tell them: (`Patient/1`, `3`)."""
-    stated = [(_place_of(*one), _version_of(one[2])) for one in exchange.writes]
-    return tuple((reference, version) for reference, version in (*stated, *exchange.proven) if reference and version)
+def versions(exchange: Exchange) -> tuple[WrittenVersion, ...]:
+    """Return the versions that were written, as far as the answers tell them."""
+    stated = [WrittenVersion(_place_of(*one), _version_of(one[2]), _moment_of(one[2])) for one in exchange.writes]
+    deleted = {path for method, path, _ in exchange.writes if method == "DELETE"}
+    found = (*stated, *exchange.proven)
+    return tuple(one for one in found if one.reference and (one.version or (one.at and one.reference in deleted)))
 
 
 def _place_of(method: str, path: str, answer: ServerResponse | None) -> str:
@@ -425,10 +431,30 @@ def _version_of(answer: ServerResponse | None) -> str:
     tag = _TAG.fullmatch(answer.headers.get("etag", ""))
     if tag:
         return tag[1]
+    version = _meta_of(answer).get("versionId")
+    if isinstance(version, str):
+        return version
+    place = _OF_VERSION.search(answer.headers.get("location", ""))
+    return place[1] if place else ""
+
+
+def _moment_of(answer: ServerResponse | None) -> datetime | None:
+    """Return when a write was made by the server's clock: as its answer says, else when it was given."""
+    if answer is None:
+        return None
+    if (said := moment_of(_meta_of(answer).get("lastUpdated"))) is not None:
+        return said
+    for name in ("last-modified", "date"):
+        with contextlib.suppress(ValueError):
+            given = parsedate_to_datetime(answer.headers.get(name, ""))
+            return given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+    return None
+
+
+def _meta_of(answer: ServerResponse) -> dict[str, Any]:
     body = answer.json
     meta = body.get("meta") if isinstance(body, dict) else None
-    version = meta.get("versionId") if isinstance(meta, dict) else None
-    return version if isinstance(version, str) else ""
+    return meta if isinstance(meta, dict) else {}
 
 
 async def _unjournaled(_request: HttpRequest) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from engine.deliver.verdict import Inherited, KnownIdentifier, Merged, Owned
+from engine.deliver.verdict import Inherited, KnownIdentifier, Merged, Owned, WrittenVersion
 from engine.fhir.plan import Identity, Keep
 
 K = TypeVar("K")
@@ -23,7 +23,7 @@ class Learned:
         self.owned: dict[str, Owned] = {}
         self.merges: list[Merged] = []
         self.inherited: list[Inherited] = []
-        self.proven: list[tuple[str, str]] = []
+        self.proven: list[WrittenVersion] = []
         self.deleted = False
         self.heard = False
         self.references: dict[str, str] = {}

@@ -415,8 +415,8 @@ CREATE TABLE sent_resource (
 # The versions that the engine itself has written for a channel: no change of anybody else.
 _OWN_WRITE: Final = """
 CREATE TABLE own_write (
-  server TEXT NOT NULL, resource TEXT NOT NULL, version TEXT NOT NULL, channel TEXT NOT NULL, at BIGINT NOT NULL,
-  PRIMARY KEY (server, resource, version)) WITHOUT ROWID
+  server TEXT NOT NULL, resource TEXT NOT NULL, version TEXT NOT NULL, channel TEXT NOT NULL, moment BIGINT,
+  at BIGINT NOT NULL, PRIMARY KEY (server, resource, version)) WITHOUT ROWID
 """
 # Up to where the history of a type was read for a channel, as the server wrote it.
 _EVENT_CURSOR: Final = """

@@ -9,9 +9,9 @@ from typing import Final
 
 from engine.database.connection import Connection
 from engine.journal.entry import SENT as METHOD
-from engine.journal.entry import SentResource, Settlement
+from engine.journal.entry import OwnWrite, SentResource, Settlement
 from engine.journal.file.sealing import Sealing, request_at
-from engine.journal.moment import from_micros, to_micros
+from engine.journal.moment import from_micros, optional_micros, to_micros
 
 # An event that comes later than this is taken for somebody else's change.
 KEPT: Final = timedelta(days=30)
@@ -27,20 +27,23 @@ SET version = excluded.version, state = excluded.state, seq = excluded.seq
 SENT: Final = "SELECT version, state FROM sent_resource WHERE destination = ? AND resource = ?"
 # Remember a version that the engine has written.
 WRITE: Final = """
-INSERT INTO own_write (server, resource, version, channel, at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (server, resource, version) DO NOTHING
+INSERT INTO own_write (server, resource, version, channel, moment, at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (server, resource, version) DO UPDATE
+SET channel = excluded.channel, moment = excluded.moment, at = excluded.at
 """
-# For which channel the engine has written a version.
-WRITTEN: Final = "SELECT channel FROM own_write WHERE server = ? AND resource = ? AND version = ?"
+# For which channel the engine has written a version, and when.
+WRITTEN: Final = "SELECT channel, moment FROM own_write WHERE server = ? AND resource = ? AND version = ?"
 # When the first event of a channel took place, of those that are still known.
 FIRST: Final = """
 SELECT COALESCE(event_at, received_at) FROM entry WHERE seq = (SELECT MIN(seq) FROM entry WHERE channel = ?)
 """
 # What is under way at a destination, at any node.
 CLAIMED: Final = "SELECT seq FROM delivery WHERE destination = ? AND state = 'claimed'"
-# The newest message that was made for a relay of an entry, and the number of its attempt.
+# The newest message that was made for a relay of an entry, and the number of its attempt; none of before somebody let
+# the entry go on.
 MADE: Final = """
 SELECT number, body FROM attempt WHERE seq = ? AND destination = ? AND method = ? AND length(body) > 0
+AND at >= COALESCE((SELECT MAX(r.at) FROM replayed AS r WHERE r.seq = ? AND r.destination = ?), 0)
 ORDER BY number DESC LIMIT 1
 """
 # Forget versions that were written long ago, some at a time.
@@ -58,7 +61,7 @@ def remember(connection: Connection, settlements: Sequence[Settlement]) -> None:
         if one.sent is not None
     ]
     written = [
-        (each.server, each.resource, each.version, each.channel, to_micros(one.at))
+        (each.server, each.resource, each.version, each.channel, optional_micros(each.moment), to_micros(one.at))
         for one in settlements
         for each in one.own_writes
     ]
@@ -73,10 +76,12 @@ def sent(connection: Connection, destination: str, resource: str) -> SentResourc
     return SentResource(resource, *row) if row is not None else None
 
 
-def written(connection: Connection, server: str, resource: str, version: str) -> str:
-    """Return the channel for which the engine has written a version; '' where it has not."""
+def written(connection: Connection, server: str, resource: str, version: str) -> OwnWrite | None:
+    """Return what the engine has written as a version; None where it has not."""
     row = connection.execute(WRITTEN, (server, resource, version)).fetchone()
-    return str(row[0]) if row is not None else ""
+    if row is None:
+        return None
+    return OwnWrite(server, resource, version, row[0], from_micros(row[1]) if row[1] is not None else None)
 
 
 def first_event(connection: Connection, channel: str) -> datetime | None:
@@ -92,7 +97,7 @@ def claimed(connection: Connection, destinations: Sequence[str]) -> set[tuple[st
 
 def last_message(connection: Connection, sealing: Sealing | None, seq: int, destination: str) -> bytes:
     """Return the message that was last made for a relay of an entry; empty where none was."""
-    row = connection.execute(MADE, (seq, destination, METHOD)).fetchone()
+    row = connection.execute(MADE, (seq, destination, METHOD, seq, destination)).fetchone()
     if row is None:
         return b""
     number, body = row

@@ -5,11 +5,12 @@ links, the subject of a visit), is no change.
 """
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, Self
 
 import orjson
 
-from engine.fhir.event import FhirEvent, local
+from engine.fhir.event import FhirEvent, local, moment_of
 from engine.fhir.json import JsonObject, digest
 from engine.mapping.outgoing.change import ChangeKind, NothingToSend
 
@@ -57,7 +58,8 @@ NOT_THERE: Final = frozenset({"planned", "reserved", "completed"})
 class ResourceState:
     """What tells one change of a resource from another.
 
-    `content` and `place` are digests; `replaced_by` and `subject` references. A deletion has nothing but that.
+    `content` and `place` are digests; `replaced_by` and `subject` references. A deletion has nothing of that. `at`:
+    when the server wrote it, empty where it does not say; that is no part of what changes.
     """
 
     deleted: bool = False
@@ -66,11 +68,21 @@ class ResourceState:
     status: str = ""
     place: str = ""
     subject: str = ""
+    at: str = ""
 
     @classmethod
     def read(cls, text: str) -> Self:
         """Return the state that a text of `text` says."""
         return cls(**orjson.loads(text))
+
+    @property
+    def moment(self) -> datetime | None:
+        """When the server wrote it; None where it does not say."""
+        return moment_of(self.at)
+
+    def says_same(self, other: "ResourceState") -> bool:
+        """Say whether both are of one content, whenever that was written."""
+        return replace(self, at="") == replace(other, at="")
 
     @property
     def text(self) -> str:
@@ -80,7 +92,8 @@ class ResourceState:
 
 def state_of(event: FhirEvent, base: str) -> ResourceState:
     """Return the state of a resource as an event of the server at a base URL shows it."""
-    return resource_state(event.resource, base) if event.resource is not None else ResourceState(deleted=True)
+    state = resource_state(event.resource, base) if event.resource is not None else ResourceState(deleted=True)
+    return replace(state, at=event.at.isoformat()) if event.at is not None else state
 
 
 def resource_state(resource: JsonObject, base: str) -> ResourceState:

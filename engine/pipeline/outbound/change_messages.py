@@ -5,8 +5,9 @@ the engine has itself written for a feed: that would come back to where it came 
 """
 
 import asyncio
+import itertools
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,14 +16,15 @@ from engine.config.relay import Relay
 from engine.config.text import own_control_id
 from engine.deliver.fhir_reader import FhirReader
 from engine.errors import DeliveryError, MappingError, UnreadServerError
-from engine.fhir.event import FhirEvent, local, moment_of, read_event
+from engine.fhir.event import FhirEvent, local, read_event
 from engine.fhir.json import JsonObject
-from engine.journal.entry import Claimed, SentResource
+from engine.journal.entry import Claimed, OwnWrite, SentResource
 from engine.journal.journal import Journal
 from engine.journal.state import way_back
 from engine.mapping.outgoing.change import ChangeKind, FhirChange, NothingToSend
 from engine.mapping.outgoing.compile import OutgoingMapping
 from engine.mapping.outgoing.detection import ResourceState, detect, moved_with, replaced_by, resource_state, state_of
+from engine.pipeline.outbound.change_order import Standing, is_another, meta_of, standing, updated_at
 
 OWN: Final = NothingToSend("own-change")
 OLDER: Final = NothingToSend("older-version")
@@ -35,6 +37,9 @@ UNREAD: Final = "event-server-unread"
 MOST_VERSIONS: Final = 50
 # How often the journal is asked for deliveries of other nodes that are under way.
 POLL_SECONDS: Final = 0.1
+WENT_BACK: Final = "server-went-back"
+# A version that was written later than this after the engine's own is another one under its number.
+SAME_WRITE: Final = timedelta(minutes=1)
 
 
 class ChangeMessage(NamedTuple):
@@ -93,40 +98,44 @@ class ChangeMessages:
         UnreadServerError where the server has to be asked again.
         """
         event = read_event(claimed.raw)
+        reader = self._readers[claimed.channel]
+        state = state_of(event, reader.base)
         last = await self._last(relay.name, event.reference)
-        older = last is not None and _is_older(event.version, last.version)
-        again = last is not None and bool(event.version) and event.version == last.version
-        base = self._readers[claimed.channel].base
+        try:
+            at = await standing(event, state, last, reader) if last is not None else Standing.NEWER
+        except DeliveryError as error:
+            raise _unread(error) from error
         # What is older takes nothing newer from what the relay has.
-        sent = None if older else SentResource(event.reference, event.version, state_of(event, base).text)
-        if older and not claimed.forced:
+        sent = None if at is Standing.OLDER else SentResource(event.reference, event.version, state.text)
+        if at is Standing.OLDER and not claimed.forced:
             return _nothing(OLDER, None)
-        if again and not claimed.replay:
+        if at is Standing.SAME and not claimed.replay:
             return _nothing(SENT_BEFORE, None)
+        notes = (WENT_BACK,) if at is Standing.WENT_BACK else ()
         channel = await self._own(event, writers, claimed.received_at, now)
         if channel and (relay.outgoing or Outgoing()).leaves_out(channel):
-            return _nothing(OWN, sent)
+            return _nothing(OWN, sent, notes)
         control_id = own_control_id(claimed.seq)
         if raw := await self._made_before(claimed, relay.name):
-            return ChangeMessage(raw, control_id, sent)
+            return ChangeMessage(raw, control_id, sent, notes)
         try:
-            # What is replayed is compared with the version before it, as it was the first time.
-            known = None if older or again else last
-            change = await self._change(
-                event, known, self._readers[claimed.channel], claimed.channel, anew=older or again
-            )
+            before = await self._before(event, last, at, reader, claimed.channel)
+            change = await self._change(event, before, reader)
         except DeliveryError as error:
-            raise UnreadServerError(UNREAD, codes=(str(error), *error.codes)) from error
+            raise _unread(error) from error
         if isinstance(change, NothingToSend):
-            return _nothing(change, sent)
+            return _nothing(change, sent, notes)
         made = mapping.message(change, control_id, event.at or claimed.received_at)
         if isinstance(made, NothingToSend):
-            return _nothing(made, sent)
-        return ChangeMessage(made.raw, control_id, sent, made.notes)
+            return _nothing(made, sent, notes)
+        return ChangeMessage(made.raw, control_id, sent, (*notes, *made.notes))
 
     async def _made_before(self, claimed: Claimed, relay: str) -> bytes:
-        """Return the message that an earlier try has made, to be sent as it was; empty at first, and for a replay."""
-        if not claimed.attempts_made or claimed.replay or claimed.released:
+        """Return the message that an earlier try has made, to be sent as it was.
+
+        Empty at first, and for the first try of what was replayed or released.
+        """
+        if not claimed.attempts_made:
             return b""
         return await self._journal.look(
             lambda context: way_back.last_message(context.connection, context.sealing, claimed.seq, relay)
@@ -142,7 +151,19 @@ class ChangeMessages:
         if sent is not None and self._unsettled.get((relay, sent.resource)) is sent:
             del self._unsettled[relay, sent.resource]
 
-    async def _before(self, event: FhirEvent, reader: FhirReader, channel: str, *, anew: bool) -> ResourceState | None:
+    async def _before(
+        self, event: FhirEvent, last: SentResource | None, at: Standing, reader: FhirReader, channel: str
+    ) -> ResourceState | None:
+        """Return the state to which an event is the change: what the relay has, or what was there before."""
+        # What is replayed is sent as it was the first time.
+        if last is None or at in {Standing.OLDER, Standing.SAME}:
+            return await self._unsent(event, reader, channel, anew=last is not None)
+        state = ResourceState.read(last.state)
+        if at is Standing.WENT_BACK and await is_another(state, event.reference, reader):
+            return None
+        return state
+
+    async def _unsent(self, event: FhirEvent, reader: FhirReader, channel: str, *, anew: bool) -> ResourceState | None:
         """Return the state before an event, of a resource of which nothing was sent, or whose event is sent `anew`.
 
         None where it was not there, or came since the channel takes events: its first event comes late, or never.
@@ -150,7 +171,9 @@ class ChangeMessages:
         if not event.version:
             return None
         if not event.version.isdecimal():
-            former = await _former(event, reader)
+            former, first = await _former(event, reader)
+            if first is not None and not anew and await self._is_since(channel, first):
+                return None
             return resource_state(former, reader.base) if former is not None else None
         number = int(event.version) - 1
         first = await reader.read(event.reference, "1") if number > 0 else None
@@ -165,7 +188,7 @@ class ChangeMessages:
             began = await self._journal.read(partial(way_back.first_event, channel=channel))
             if began is not None:
                 self._began[channel] = began
-        began, made_at = self._began.get(channel), moment_of(_meta(first).get("lastUpdated"))
+        began, made_at = self._began.get(channel), updated_at(first)
         return began is not None and made_at is not None and made_at >= began
 
     async def _last(self, relay: str, reference: str) -> SentResource | None:
@@ -181,7 +204,7 @@ class ChangeMessages:
         The event may come before the answer to the write, or before that is settled: where it is not known, the
         deliveries that were under way when the event came are waited for.
         """
-        if not writers or not event.version:
+        if not writers or not (event.version or event.deleted):
             return ""
         if channel := await self._written(event, writers):
             return channel
@@ -195,12 +218,14 @@ class ChangeMessages:
         return await self._written(event, writers)
 
     async def _written(self, event: FhirEvent, writers: Sequence[str]) -> str:
-        for name in writers:
-            channel = await self._journal.read(
-                partial(way_back.written, server=name, resource=event.reference, version=event.version)
+        # An answer to a deletion may name no version.
+        versions = dict.fromkeys((event.version, "") if event.deleted else (event.version,))
+        for name, version in itertools.product(writers, versions):
+            own = await self._journal.read(
+                partial(way_back.written, server=name, resource=event.reference, version=version)
             )
-            if channel:
-                return channel
+            if own is not None and _is_own(event, own):
+                return own.channel
         return ""
 
     async def _wait_elsewhere(self, names: Sequence[str]) -> None:
@@ -211,14 +236,9 @@ class ChangeMessages:
             left &= await self._journal.read(partial(way_back.claimed, destinations=names))
 
     async def _change(
-        self, event: FhirEvent, last: SentResource | None, reader: FhirReader, channel: str, *, anew: bool
+        self, event: FhirEvent, before: ResourceState | None, reader: FhirReader
     ) -> FhirChange | NothingToSend:
         """Return what changed, with all that the message needs."""
-        before = (
-            ResourceState.read(last.state)
-            if last is not None
-            else await self._before(event, reader, channel, anew=anew)
-        )
         now = state_of(event, reader.base)
         if before is not None and before.subject and now.subject and before.subject != now.subject:
             holder = await reader.read(before.subject)
@@ -227,13 +247,13 @@ class ChangeMessages:
         kind = detect(event.type_, now, before)
         if isinstance(kind, NothingToSend):
             return kind
-        resource = event.resource or await _last_content(event, reader)
+        resource = event.resource or await _last_content(event.reference, event.version, reader)
         if resource is None:
             raise MappingError(CONTENT_ABSENT)
         merged = resource if kind is ChangeKind.PATIENT_MERGED else None
         patient = resource if event.type_ == "Patient" else await _patient(event, resource, reader)
         if merged is not None:
-            survivor = await reader.read(now.replaced_by)
+            survivor = await _content(now.replaced_by, reader)
             if survivor is None:
                 raise MappingError(SURVIVOR_ABSENT)
             patient = survivor
@@ -243,54 +263,64 @@ class ChangeMessages:
         return FhirChange(kind, patient, visit, merged, referred, event.at)
 
 
-async def _former(event: FhirEvent, reader: FhirReader) -> JsonObject | None:
-    """Return the version before an event's, as the resource's history has it; None where that does not say."""
+async def _former(event: FhirEvent, reader: FhirReader) -> tuple[JsonObject | None, JsonObject | None]:
+    """Return the version before an event's and the first one; None for what the resource's history does not say."""
     answer = await reader.get(f"{event.reference}/_history?_count={MOST_VERSIONS}")
     bundle = answer.json
     entries = bundle.get("entry") or () if isinstance(bundle, dict) and bundle.get("type") == "history" else ()
     versions = [one.get("resource") if isinstance(one, dict) else None for one in entries]
-    at = [number for number, one in enumerate(versions) if one and _meta(one).get("versionId") == event.version]
+    at = [number for number, one in enumerate(versions) if one and meta_of(one).get("versionId") == event.version]
     found = versions[at[0] + 1] if at and at[0] + 1 < len(versions) else None
-    return reader.server.inward(found) if isinstance(found, dict) else None
+    first = versions[-1] if versions and len(versions) < MOST_VERSIONS else None
+    return reader.server.inward(found) if isinstance(found, dict) else None, first
 
 
-async def _last_content(event: FhirEvent, reader: FhirReader) -> JsonObject | None:
-    """Return a resource as it was before its deletion."""
-    if event.version.isdecimal() and int(event.version) > 1:
-        former = await reader.read(event.reference, str(int(event.version) - 1))
+async def _content(reference: str, reader: FhirReader) -> JsonObject | None:
+    """Return a resource as it is now, or as it was before its deletion."""
+    return await reader.read(reference) or await _last_content(reference, "", reader)
+
+
+async def _last_content(reference: str, version: str, reader: FhirReader) -> JsonObject | None:
+    """Return a resource as it was before its deletion in a version."""
+    if version.isdecimal() and int(version) > 1:
+        former = await reader.read(reference, str(int(version) - 1))
         if former is not None:
             return former
-    answer = await reader.get(f"{event.reference}/_history?_count={MOST_VERSIONS}")
+    answer = await reader.get(f"{reference}/_history?_count={MOST_VERSIONS}")
     bundle = answer.json
     for one in bundle.get("entry") or () if isinstance(bundle, dict) else ():
         resource = one.get("resource") if isinstance(one, dict) else None
-        if isinstance(resource, dict) and resource.get("resourceType") == event.type_:
+        if isinstance(resource, dict) and resource.get("resourceType") == reference.partition("/")[0]:
             found: JsonObject = reader.server.inward(resource)
             return found
     return None
 
 
 async def _patient(event: FhirEvent, visit: JsonObject, reader: FhirReader) -> JsonObject:
-    """Return the patient of a visit as the server has it now, or as it came with the event."""
+    """Return the patient of a visit as it came with the event, or as the server has it now, or had it."""
     subject = visit.get("subject")
     reference = str(subject.get("reference") or "") if isinstance(subject, dict) else ""
     place = local(reference, reader.base)
     came = event.related.get(reference) or event.related.get(place)
-    found = came or (await reader.read(place) if place else None)
+    found = came or (await _content(place, reader) if place else None)
     if found is None or found.get("resourceType") != "Patient":
         raise MappingError(PATIENT_ABSENT)
     return found
 
 
-def _meta(resource: JsonObject) -> JsonObject:
-    meta = resource.get("meta")
-    return meta if isinstance(meta, dict) else {}
+def _is_own(event: FhirEvent, own: OwnWrite) -> bool:
+    """Say whether an event is of what the engine wrote, and of nobody who got its version after the server went back.
+
+    A deletion whose version is not known is told by its moment alone.
+    """
+    if event.at is None or own.moment is None:
+        return bool(own.version)
+    return event.at <= own.moment + SAME_WRITE
 
 
-def _is_older(version: str, last: str) -> bool:
-    """Say whether a version is older than the last one, as far as numbers of versions tell."""
-    return version.isdecimal() and last.isdecimal() and int(version) < int(last)
+def _unread(error: DeliveryError) -> UnreadServerError:
+    return UnreadServerError(UNREAD, codes=(str(error), *error.codes))
 
 
-def _nothing(why: NothingToSend, sent: SentResource | None) -> ChangeMessage:
-    return ChangeMessage(b"", "", sent, nothing=why.reason)
+def _nothing(why: NothingToSend, sent: SentResource | None, notes: tuple[str, ...] = ()) -> ChangeMessage:
+    return ChangeMessage(b"", "", sent, notes, why.reason)
