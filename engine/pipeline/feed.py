@@ -5,6 +5,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as Table
 from dataclasses import dataclass, field
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination
@@ -93,11 +94,16 @@ Feeds = dict[str, Feed]
 
 def writers_of(feeds: Feeds, server: Destination) -> tuple[str, ...]:
     """Return the destinations that are a server: those of its name, and those at its base URL."""
-    base = server.base_url.rstrip("/")
+    base = _place_of(server.base_url)
     found = (one for feed in feeds.values() for one in feed.channel.servers)
-    return tuple(
-        dict.fromkeys(one.name for one in found if server.name == one.name or one.base_url.rstrip("/") == base)
-    )
+    return tuple(dict.fromkeys(one.name for one in found if server.name == one.name or _place_of(one.base_url) == base))
+
+
+def _place_of(base_url: str) -> tuple[str, str, int | None, str]:
+    """Return where a base URL leads, however it is spelt."""
+    url = urlsplit(base_url)
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    return url.scheme, (url.hostname or "").lower(), port, url.path.rstrip("/")
 
 
 def is_watched(feeds: Feeds, destination: str) -> bool:
