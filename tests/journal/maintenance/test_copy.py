@@ -33,7 +33,16 @@ from engine.journal.copying.copying import JournalLocation, copy_journal
 from engine.journal.copying.ends import HOLDER, TableShape, shape
 from engine.journal.copying.file_end import FileSource
 from engine.journal.copying.node_end import NodeSource
-from engine.journal.entry import FollowUpKind, FollowUpRequest, KnownIdentity, MergeSeen, Ownership, State
+from engine.journal.entry import (
+    FollowUpKind,
+    FollowUpRequest,
+    KnownIdentity,
+    MergeSeen,
+    Ownership,
+    OwnWrite,
+    SentResource,
+    State,
+)
 from engine.journal.file.database import COPYING, FILE, open_reader, open_writer
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, TEXTUAL, new_key
 from engine.journal.maintenance.verify import broken_rules, faults
@@ -41,7 +50,7 @@ from engine.journal.nodes import lease
 from engine.journal.nodes.database import open_reader as open_database
 from engine.journal.nodes.database import open_writer as open_database_writer
 from engine.journal.opening import ADDRESS_FILE
-from engine.journal.state import memory
+from engine.journal.state import event_cursors, memory
 from engine.journal.state.alerting import open_alert
 from tests.journal.conftest import node
 from tests.journal.desk import NOW, Desk, entry, open_desk
@@ -148,7 +157,11 @@ async def _do(desk: Desk, number: int, step: tuple[Any, ...], out: list[int]) ->
         case ("claim", limit):
             out += await desk.claimed(limit)
         case ("settle", place, end) if out:
-            await desk.deliver(out.pop(place % len(out)), **end)
+            # What the way back remembers of it.
+            name = f"Patient/{place}"
+            told = {"sent": SentResource(name, "3", "{}"), "own_writes": (OwnWrite("d", name, "4", "adt", NOW),)}
+            await desk.deliver(out.pop(place % len(out)), **end | told)
+            await desk.journal.write(partial(event_cursors.move, channel="back", places={"Patient": str(number)}))
         case ("release", seq):
             await desk.release(seq, **asked)
         case ("replay", seq):

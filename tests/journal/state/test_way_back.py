@@ -1,76 +1,94 @@
-"""What each relay was last sent, and what the engine has written itself, as the journal keeps it."""
+"""What was sent of a resource, what the engine has written, and the message of an earlier try, as they are kept."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from engine.http.request import HttpRequest
-from engine.journal.entry import OwnWrite, RequestOutcome, SentResource, Settlement, State
+from engine.journal.entry import SENT, OwnWrite, SentResource, State
+from engine.journal.file.sealing import KEY_FILE_VARIABLE, new_key
 from engine.journal.state import way_back
-from tests.journal.desk import NOW, Desk, entry
+from tests.journal.desk import NOW, Desk, Opener, intent, settlement
 
-SENT = SentResource("Patient/7", "3", '{"content":"abc"}')
-OWN = OwnWrite("record", "Patient/7", "4", "riverbend-adt")
-
-
-def ended(seq: int, state: State = State.DELIVERED) -> Settlement:
-    """Return how a delivery ended, with what is to be kept of it."""
-    return Settlement(seq, "d", state, NOW, sent=SENT, own_writes=(OWN,))
+PATIENT = "Patient/1"
+OWN = OwnWrite("d", PATIENT, "3", "adt", NOW)
 
 
-async def claimed(desk: Desk) -> int:
-    """Record an entry and claim it."""
-    recorded = await desk.journal.record(entry("1"))
-    await desk.journal.claim("d", 1, NOW)
-    return recorded.seq
+async def written(desk: Desk, version: str = "3") -> OwnWrite | None:
+    """Return what is known of a version."""
+    return await desk.journal.read(partial(way_back.written, server="d", resource=PATIENT, version=version))
 
 
-async def test_both_are_kept_with_the_settlement(desk: Desk) -> None:
-    """The newest of a resource; a version for whom it was written first."""
-    seq = await claimed(desk)
-    await desk.journal.settle(ended(seq))
-    sent = await desk.journal.read(lambda c: way_back.sent(c, "d", "Patient/7"))
-    assert sent == SENT
-    assert await desk.journal.read(lambda c: way_back.sent(c, "d", "Patient/8")) is None
-    assert await desk.journal.read(lambda c: way_back.sent(c, "other", "Patient/7")) is None
-    assert await desk.journal.read(lambda c: way_back.written(c, "record", "Patient/7", "4")) == "riverbend-adt"
-    assert await desk.journal.read(lambda c: way_back.written(c, "record", "Patient/7", "5")) == ""
-    assert await desk.journal.read(lambda c: way_back.first_event(c, "adt")) is not None
-    assert await desk.journal.read(lambda c: way_back.first_event(c, "nobody")) is None
+async def settled(desk: Desk, name: str, *own: OwnWrite, sent: SentResource | None = None, at: datetime = NOW) -> None:
+    """Settle a delivery."""
+    seq = await desk.record(name, ("s|1",))
+    await desk.claim(now=at)
+    await desk.deliver(seq, own_writes=own, sent=sent, at=at)
 
 
-async def test_a_later_one_takes_the_place(desk: Desk) -> None:
-    """Of what a relay was sent of a resource."""
-    for version in ("3", "5"):
-        seq = (await desk.journal.record(entry(version))).seq
-        await desk.journal.claim("d", 1, NOW)
-        await desk.journal.settle(replace(ended(seq), sent=replace(SENT, version=version)))
-    sent = await desk.journal.read(lambda c: way_back.sent(c, "d", "Patient/7"))
-    assert sent == replace(SENT, version="5")
+async def test_what_was_sent_and_written_outlives_the_journal(opened: Opener) -> None:
+    """The last of each; a version that is given once more is the later one's."""
+    again = replace(OWN, channel="other", moment=NOW + timedelta(hours=1))
+    async with opened() as desk:
+        await settled(desk, "1", OWN, sent=SentResource(PATIENT, "1", "{}"))
+        await settled(desk, "2", again, replace(OWN, version="", moment=None), sent=SentResource(PATIENT, "2", "{}"))
+    async with opened() as desk:
+        found = await desk.journal.read(partial(way_back.sent, destination="d", resource=PATIENT))
+        assert found == SentResource(PATIENT, "2", "{}")
+        assert await written(desk) == again
+        assert await written(desk, "") == replace(OWN, version="", moment=None)
+        assert await written(desk, "4") is None
 
 
-async def test_what_was_written_long_ago_is_forgotten(desk: Desk) -> None:
-    """After thirty days an event of it is taken for somebody else's; what a relay was sent stays."""
-    await desk.journal.settle(ended(await claimed(desk)))
-    assert await desk.journal.write(lambda c: way_back.forget(c, NOW + timedelta(days=29))) == 0
-    assert await desk.journal.write(lambda c: way_back.forget(c, NOW + timedelta(days=31))) == 1
-    assert await desk.journal.read(lambda c: way_back.written(c, "record", "Patient/7", "4")) == ""
-    assert await desk.journal.read(lambda c: way_back.sent(c, "d", "Patient/7")) == SENT
+async def test_versions_written_long_ago_are_forgotten(desk: Desk) -> None:
+    """And no others."""
+    await settled(desk, "1", OWN)
+    await settled(desk, "2", replace(OWN, version="4"), at=NOW + timedelta(days=1))
+    later = NOW + way_back.KEPT + timedelta(hours=1)
+    assert await desk.journal.write(partial(way_back.forget, now=later)) == 1
+    assert [one is None for one in (await written(desk), await written(desk, "4"))] == [True, False]
 
 
-@pytest.mark.parametrize("answered", [True, False])
-async def test_the_message_that_was_made_is_found_again(desk: Desk, answered: bool) -> None:
-    """By its attempt, the newest that has a body, whether its answer came or the engine was killed before."""
-    seq = await claimed(desk)
-    for number, body in ((1, b"MSH|first"), (2, b"MSH|second")):
-        request = HttpRequest(number, "MLLP", "mllp://127.0.0.1:9", (), body, NOW)
-        await desk.journal.intend(seq, "d", request)
-    if answered:
-        outcomes = tuple(RequestOutcome(number, 0, (), "ambiguous", 1.0) for number in (1, 2))
-        again = Settlement(seq, "d", State.RECEIVED, NOW, retry_at=NOW, outcomes=outcomes)
-        await desk.journal.settle(again)
-    found = await desk.journal.look(lambda c: way_back.last_message(c.connection, c.sealing, seq, "d"))
-    assert found == b"MSH|second"
-    none = await desk.journal.look(lambda c: way_back.last_message(c.connection, c.sealing, seq, "other"))
-    assert none == b""
+async def message(desk: Desk, seq: int) -> bytes:
+    """Return the message that was made before."""
+    return await desk.journal.look(lambda one: way_back.last_message(one.connection, one.sealing, seq, "d"))
+
+
+async def test_the_message_of_an_earlier_try_is_there_until_somebody_lets_the_entry_go_on(desk: Desk) -> None:
+    """The newest one; not what a FHIR server was sent, and not what was made before a replay."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    assert await message(desk, seq) == b""
+    await desk.journal.intend(seq, "d", intent(1))
+    assert await message(desk, seq) == b""
+    for number in (2, 3):
+        await desk.journal.intend(seq, "d", HttpRequest(number, SENT, "ehr:1", (), b"MSH|%d" % number, NOW))
+    assert await message(desk, seq) == b"MSH|3"
+    await desk.journal.settle(settlement(seq, State.HELD))
+    assert await message(desk, seq) == b"MSH|3"
+    await desk.release(seq, by="nina", at=NOW + timedelta(seconds=1))
+    assert await message(desk, seq) == b""
+    await desk.claim()
+    later = NOW + timedelta(seconds=2)
+    await desk.journal.intend(seq, "d", HttpRequest(4, SENT, "ehr:1", (), b"MSH|4", later))
+    assert await message(desk, seq) == b"MSH|4"
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+async def test_the_message_of_a_sealed_journal_is_the_same(
+    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unsealed as it was sealed."""
+    key = tmp_path / "key"
+    key.write_text(new_key())
+    key.chmod(0o600)
+    monkeypatch.setenv(KEY_FILE_VARIABLE, str(key))
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(seq, "d", HttpRequest(1, SENT, "ehr:1", (), b"MSH|1", NOW))
+    async with opened() as desk:
+        assert await message(desk, seq) == b"MSH|1"
