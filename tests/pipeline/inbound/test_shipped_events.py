@@ -118,7 +118,9 @@ async def test_its_webhooks_and_what_they_leave_out(
     await door.take("back", [one.raw for one in posts], Peer("127.0.0.1", 1))
     assert sorted(door.handed) == sorted([f"Patient/{patient['id']}/1", f"Encounter/{stay['id']}/1"])
     assert sending.ask("DELETE", f"{R4}/Encounter/{stay['id']}", client="system").status_code == 204
-    await source.turn()
+    # What comes after the newest patient waits for the next round, which is at once.
+    assert await source.turn() == 0
+    assert await source.turn() == 60
     assert door.handed[2:] == [f"Encounter/{stay['id']}/2"]
     listed = sending.ask("GET", f"{R4}/Subscription", client="system").json()
     assert {(one["resource"]["criteria"], one["resource"]["status"]) for one in listed["entry"]} == {
