@@ -360,7 +360,8 @@ async def test_an_event_waits_for_the_write_that_it_may_be_of(tmp_path: Path, mo
         monkeypatch.setattr(writes, "wait", waited)
         writes.begin(RECORD, 77)
         told = asyncio.create_task(rig.tell(own))
-        await waits.wait()
+        await asyncio.wait({told, asyncio.create_task(waits.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        assert waits.is_set()
         await rig.wrote((ONE, "1", rig.registry.now))
         writes.end(RECORD, 77)
         assert await told == ["own-change"]
