@@ -16,7 +16,7 @@ FEED: Final = "riverbend-adt"
 BACK: Final = "registry-back"
 
 
-class Told(NamedTuple):
+class MessageFacts(NamedTuple):
     """What a message says: event, the patient's number, and where a visit is."""
 
     event: str
@@ -86,7 +86,7 @@ class WayBackRig(Rig):
         status, answer = await self.call("POST", "/Patient/$merge", body)
         assert status == 200, answer
 
-    def told(self) -> list[bytes]:
+    def messages(self) -> list[bytes]:
         """Return the messages that the old system got, each once, in the order in which they came first."""
         return list(dict.fromkeys(self.ehr.raws))
 
@@ -97,10 +97,10 @@ class WayBackRig(Rig):
             with contextlib.suppress(AssertionError):
                 await self.ehr.until(wanted, 1.0)
 
-    async def until_told(self, count: int) -> None:
+    async def until_messages(self, count: int) -> None:
         """Wait until so many different messages have come, and nothing is under way."""
         async with asyncio.timeout(120):
-            while len(self.told()) < count:
+            while len(self.messages()) < count:
                 assert self.engine.alive, self.engine.log()
                 await self.ehr.until(len(self.ehr.received) + 1)
         await self.drained()
@@ -123,7 +123,7 @@ class WayBackRig(Rig):
 
 
 @contextlib.asynccontextmanager
-async def telling(folder: Path) -> AsyncIterator[WayBackRig]:
+async def way_back_rig(folder: Path) -> AsyncIterator[WayBackRig]:
     """Give a rig whose service runs; the test starts the engine."""
     rig = WayBackRig(folder)
     try:
@@ -156,8 +156,8 @@ def visit(holder: str, status: str, ward: str = "", **elements: Any) -> JsonObje
     } | elements
 
 
-def said(raw: bytes) -> Told:
+def facts_of(raw: bytes) -> MessageFacts:
     """Return what a message says."""
     segments = {line.split("|")[0]: line.split("|") for line in raw.decode().split("\r") if line}
     visit_place = segments["PV1"][3] if "PV1" in segments and len(segments["PV1"]) > 3 else ""
-    return Told(segments["MSH"][8].split("^")[1], segments["PID"][3].split("^")[0], visit_place.split("^")[0])
+    return MessageFacts(segments["MSH"][8].split("^")[1], segments["PID"][3].split("^")[0], visit_place.split("^")[0])

@@ -1,4 +1,4 @@
-"""Two engines in a circle, each with a service: what changes at one is told the other once, and goes no further."""
+"""Two engines in a circle, each with a service: what changes at one reaches the other once, and goes no further."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 from tests.flow.feed import SYSTEM
 from tests.flow.rig import free_port
 from tests.way_back.clinicians import Clinicians
-from tests.way_back.rig import BACK, FEED, WayBackRig, telling
+from tests.way_back.rig import BACK, FEED, WayBackRig, way_back_rig
 
 FEW, MANY, ALL = 60, 300, 10_000
 BY_CHANNEL = "SELECT channel, entry.event, control_id FROM entry"
@@ -25,7 +25,7 @@ async def test_no_change_goes_round(tmp_path: Path, seed: int, full_sweep: bool,
     count = ALL if full_sweep and changes == MANY else changes
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    async with telling(tmp_path / "one") as one, telling(tmp_path / "two") as two:
+    async with way_back_rig(tmp_path / "one") as one, way_back_rig(tmp_path / "two") as two:
         ports = [free_port(), free_port()]
         for rig, own, other in ((one, *ports), (two, *reversed(ports))):
             # The clinicians merge whom they like.

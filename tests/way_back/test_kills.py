@@ -1,4 +1,4 @@
-"""Killed again and again, on both sides: each change is told once, in order; a repeat is the same message again."""
+"""Killed again and again, on both sides: each change is sent once, in order; a repeat is the same message again."""
 
 import asyncio
 import difflib
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.way_back.clinicians import Clinicians
-from tests.way_back.rig import WayBackRig, said, telling
+from tests.way_back.rig import WayBackRig, facts_of, way_back_rig
 
 CHANGES = 300
 KILLS = 50
@@ -37,15 +37,15 @@ async def trouble(rig: WayBackRig, seed: int, kills: int) -> Counter[str]:
 
 
 def differences(found: list[tuple[str, str]], expected: list[tuple[str, str]]) -> list[str]:
-    """Return the lines in which what was told differs from what had to be."""
+    """Return the lines in which what was sent differs from what had to be."""
     lines = [[" ".join(one) for one in each] for each in (expected, found)]
-    return list(difflib.unified_diff(*lines, "expected", "told", n=2, lineterm=""))
+    return list(difflib.unified_diff(*lines, "expected", "sent", n=2, lineterm=""))
 
 
 @pytest.mark.parametrize(("changes", "kills"), [(40, 6), pytest.param(CHANGES, KILLS, marks=pytest.mark.process)])
-async def test_each_change_is_told_once_through_kills(tmp_path: Path, seed: int, changes: int, kills: int) -> None:
+async def test_each_change_is_sent_once_through_kills(tmp_path: Path, seed: int, changes: int, kills: int) -> None:
     """Created, updated, merged, planned, moved: in the order of the changes, each once; repeats are counted."""
-    async with telling(tmp_path) as rig:
+    async with way_back_rig(tmp_path) as rig:
         await rig.begin()
         clinicians = Clinicians(rig, seed)
         await clinicians.open()
@@ -58,9 +58,9 @@ async def test_each_change_is_told_once_through_kills(tmp_path: Path, seed: int,
                 await clinicians.change()
         rig.busy = False
         counts = await trouble_
-        await rig.until_told(len(clinicians.expected))
-        differing = differences([said(raw)[:2] for raw in rig.told()], clinicians.expected)
+        await rig.until_messages(len(clinicians.expected))
+        differing = differences([facts_of(raw)[:2] for raw in rig.messages()], clinicians.expected)
         assert not differing, "\n".join(differing)
-        repeats = len(rig.ehr.received) - len(rig.told())
+        repeats = len(rig.ehr.received) - len(rig.messages())
         assert repeats <= counts.total() * 16 + kills
         assert counts.total() == kills

@@ -5,10 +5,10 @@ from typing import Any
 from engine.ops.sender.line import send_messages
 from tests.flow.feed import SYSTEM
 from tests.relay.rig import adt, merge
-from tests.way_back.rig import BACK, Told, WayBackRig, patient, said, visit
+from tests.way_back.rig import BACK, MessageFacts, WayBackRig, facts_of, patient, visit
 
 
-async def test_each_change_is_told_once(registry: WayBackRig) -> None:
+async def test_each_change_is_sent_once(registry: WayBackRig) -> None:
     """Created, updated, moved through a stay, merged, deleted: the right event each, with the number and the place."""
     await registry.begin()
     ward = await registry.make(
@@ -41,7 +41,7 @@ async def test_each_change_is_told_once(registry: WayBackRig) -> None:
     await registry.ehr.until(10)
     await registry.change(here, active=False)
     await registry.ehr.until(11)
-    assert [said(raw)[:2] for raw in registry.ehr.raws] == [
+    assert [facts_of(raw)[:2] for raw in registry.ehr.raws] == [
         ("A28", "100"), ("A28", "200"), ("A31", "100"), ("A05", "100"), ("A01", "100"), ("A02", "100"), ("A08", "100"),
         ("A03", "100"), ("A40", "100"), ("A23", "100"), ("A31", "100"),
     ]  # fmt: skip
@@ -61,7 +61,7 @@ async def test_what_a_feed_says_does_not_come_back(registry: WayBackRig) -> None
     await registry.change(f"Patient/{found[0]['id']}", telecom=[{"system": "phone", "value": "555-0100"}])
     await registry.ehr.until(1)
     await registry.drained()
-    assert [said(raw) for raw in registry.ehr.raws] == [Told("A31", "102", "")]
+    assert [facts_of(raw) for raw in registry.ehr.raws] == [MessageFacts("A31", "102", "")]
 
 
 async def test_a_replay_is_the_same_message_again(registry: WayBackRig) -> None:
@@ -75,7 +75,7 @@ async def test_a_replay_is_the_same_message_again(registry: WayBackRig) -> None:
         assert await registry.ask("messages.replay", entry=row.seq, force=True) == {"done": {"destinations": 1}}
         await registry.drained()
     created, changed = registry.ehr.raws[:2]
-    assert [said(raw)[:2] for raw in (created, changed)] == [("A28", "100"), ("A31", "100")]
+    assert [facts_of(raw)[:2] for raw in (created, changed)] == [("A28", "100"), ("A31", "100")]
     assert registry.ehr.raws[2:] == [created, changed]
 
 

@@ -33,6 +33,8 @@ TOO_LARGE: Final = "answer-too-large"
 ORDER: Final = ("Encounter", "Patient")
 # A server may commit a version after one with a later moment.
 OVERLAP: Final = timedelta(seconds=5)
+# How far a server is asked for again whose clock was set back; what was taken is recognised.
+BEFORE: Final = timedelta(days=1)
 COUNT: Final = 200
 MOST_PIECES: Final = 20_000
 TAKEN_AT_ONCE: Final = 500
@@ -86,6 +88,8 @@ class EventHistory:
         self._until_age = until_age
         self._count = COUNT
         self._server_time = clock()
+        # Whether the server's time is its own.
+        self._answered = False
         place = urlsplit(self._base)
         self._peer = Peer(place.hostname or "", place.port or (443 if place.scheme == "https" else 80))
         # What was taken within the overlap, by type.
@@ -96,7 +100,7 @@ class EventHistory:
 
         EventError or DeliveryError where the history cannot be read, JournalError where it cannot be stored.
         """
-        cursors = await self._cursors()
+        cursors = self._believed(await self._cursors())
         try:
             versions, more = await self._versions(cursors)
         except DeliveryError as error:
@@ -123,6 +127,20 @@ class EventHistory:
             await self._read(type_, _since(cursors[type_]), held)
         versions = [one for one in held.versions() if one.at <= newest]
         return versions, held.more or len(versions) < len(held.versions())
+
+    def _believed(self, cursors: dict[str, datetime]) -> dict[str, datetime]:
+        """Return the cursors; one that lies in the server's future goes back a day: its clock was set back.
+
+        What it wrote since has moments before the cursor, and would never be asked for.
+        """
+        latest = self._server_time + OVERLAP
+        for type_, at in cursors.items():
+            if self._answered and at > latest:
+                cursors[type_] = self._server_time - BEFORE
+                _log.warning(
+                    "events asked for again: the server's clock went back", channel=self._channel, codes=[type_]
+                )
+        return cursors
 
     async def _cursors(self) -> dict[str, datetime]:
         """Return how far each type was taken; one that never was begins now, by the server's clock."""
@@ -174,7 +192,7 @@ class EventHistory:
             raise EventError(UNSUPPORTED)
         if answer.status != 200:
             raise EventError(f"http-{answer.status}")
-        self._server_time = self._time_of(answer)
+        self._server_time, self._answered = self._time_of(answer), True
         return answer
 
     def _is_new(self, version: _Version, until: datetime | None) -> bool:

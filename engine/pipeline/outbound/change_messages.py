@@ -5,6 +5,7 @@ the engine has itself written for a feed: that would come back to where it came 
 """
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -37,6 +38,8 @@ UNREAD: Final = "event-server-unread"
 MOST_VERSIONS: Final = 50
 # How often the journal is asked for deliveries of other nodes that are under way.
 POLL_SECONDS: Final = 0.1
+# How long the deliveries that were under way when an event came are waited for.
+MOST_WAIT_SECONDS: Final = 60.0
 WENT_BACK: Final = "server-went-back"
 # A version that was written later than this after the engine's own is another one under its number.
 SAME_WRITE: Final = timedelta(minutes=1)
@@ -211,9 +214,12 @@ class ChangeMessages:
         names = tuple(writers)
         if (until := self._waited_until.get(names)) is not None and received_at <= until:
             return ""
-        await self.writes.wait(names)
-        if self._journal.is_shared:
-            await self._wait_elsewhere(names)
+        # What hangs for longer tells nothing more: its own change is sent once too often, and nothing stands still.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MOST_WAIT_SECONDS):
+                await self.writes.wait(names)
+                if self._journal.is_shared:
+                    await self._wait_elsewhere(names)
         self._waited_until[names] = now
         return await self._written(event, writers)
 

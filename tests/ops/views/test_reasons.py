@@ -48,7 +48,7 @@ NO_CODES: Final = {
     "given-up", "not-drafted", "ends-with", "transaction-response", "admin-notify", "process-message", "not-supported",
     "starts-with", "new-feed", "unusable-header", "api-version", "change-of-number", "move-of-number",
     "x-amz-fhir-idempotency-key", "x-amz-fhir-history-consistency-level",
-    "rest-hook", "not-found", "out-mapping", "out-segment", "out-datatype", "out-tests", "no-change",
+    "rest-hook", "not-found", "last-modified", "out-mapping", "out-segment", "out-datatype", "out-tests", "no-change",
 }  # fmt: skip
 
 

@@ -117,6 +117,25 @@ async def test_versions_and_deletions_come_oldest_first(polled: Polled) -> None:
     assert (peer.address, f":{peer.port}/" in server.base) == ("127.0.0.1", True)
 
 
+async def test_a_clock_that_is_set_back_hides_nothing(polled: Polled) -> None:
+    """What the server writes then has moments before the cursor; it is asked for again, and taken once."""
+    server = polled.server
+    server.tick(3600)
+    first = server.write("Patient/1")
+    assert await polled.all() == [first]
+    server.tick(-3600)
+    second = server.write("Patient/2")
+    # The first answer says the time.
+    assert [*await polled.all(), *await polled.all()] == [second]
+    server.tick(1)
+    third = server.write("Patient/1")
+    await polled.all()
+    polled.restart()
+    await polled.all()
+    await polled.all()
+    assert sorted(await polled.door.names()) == sorted([first, second, third])
+
+
 async def test_what_comes_between_two_answers_keeps_its_place(polled: Polled) -> None:
     """A visit and a patient between the answers of visits and of patients; a visit after them waits for its round."""
     server = polled.server

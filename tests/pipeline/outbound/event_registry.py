@@ -1,4 +1,4 @@
-"""A FHIR server in memory whose changes are told to a relay: versions, deletions, a backup, and what reads it."""
+"""A FHIR server in memory whose changes are sent to a relay: versions, deletions, a backup, and what reads it."""
 
 import copy
 from datetime import UTC, datetime, timedelta
@@ -52,11 +52,11 @@ class Registry:
         self.versions.setdefault(reference, []).append(Version(version, self.now, resource))
         return orjson.dumps(resource)
 
-    def delete(self, reference: str, *, told: bool = True) -> bytes:
+    def delete(self, reference: str, *, dated: bool = True) -> bytes:
         """Delete a resource and return its event, as a history has it; or as a webhook, which tells no version."""
         version = self._next(reference)
         self.versions.setdefault(reference, []).append(Version(version, self.now, None))
-        return self.deleted(reference) if told else deletion(*reference.split("/"))
+        return self.deleted(reference) if dated else deletion(*reference.split("/"))
 
     def deleted(self, reference: str) -> bytes:
         """Return the event of the newest version, a deletion, as a history has it."""

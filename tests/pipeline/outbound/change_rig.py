@@ -1,4 +1,4 @@
-"""What a relay is told of the events of a registry: a real journal and the real decisions; only nobody listens."""
+"""What a relay is sent of the events of a registry: a real journal and the real decisions; only nobody listens."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +31,7 @@ FEED: Final = "riverbend-adt"
 RECORD: Final = "record"
 
 
-class Said(NamedTuple):
+class SentChange(NamedTuple):
     """What a message says: the kind of the change, the resource, its version, and the patient as he is in it."""
 
     kind: str
@@ -46,17 +46,17 @@ class Whole:
     def message(self, change: FhirChange, control_id: str, _now: datetime) -> AdtMessage:
         """Return a change as it is."""
         about = change.merged or change.encounter or change.patient
-        said = {
+        content = {
             "kind": change.kind.value,
             "reference": f"{about['resourceType']}/{about['id']}",
             "version": about.get("meta", {}).get("versionId", ""),
             "patient": change.patient,
             "id": control_id,
         }
-        return AdtMessage(orjson.dumps(said), change.kind.value, control_id, (), "")
+        return AdtMessage(orjson.dumps(content), change.kind.value, control_id, (), "")
 
 
-class Telling:
+class ChangeRig:
     """One relay of one channel of events; `sent` are the messages that left, `ended` state and reason of each entry.
 
     `events` in `arrive` come in one after the other; `run` delivers what may run.
@@ -108,12 +108,12 @@ class Telling:
                     await self.journal.give_back(EHR, [one.seq for one in claims[at:]])
                     break
 
-    async def tell(self, *events: bytes) -> list[str]:
+    async def take(self, *events: bytes) -> list[str]:
         """Take events in, deliver them, and return how each ended: the kind of its message, or why there is none."""
         before, ended = len(self.sent), len(self.ended)
         await self.arrive(*events)
         await self.run()
-        kinds = iter([one.kind for one in said(self.sent[before:])])
+        kinds = iter([one.kind for one in changes_of(self.sent[before:])])
         return [reason or next(kinds) for _, reason in self.ended[ended:]]
 
     async def message(self, claimed: Claimed) -> ChangeMessage:
@@ -160,17 +160,17 @@ class Telling:
         self.changes.settled(EHR, result.sent)
 
 
-def said(raws: Sequence[bytes]) -> list[Said]:
+def changes_of(raws: Sequence[bytes]) -> list[SentChange]:
     """Return what messages say."""
     values = [orjson.loads(raw) for raw in raws]
-    return [Said(one["kind"], one["reference"], one["version"], one["patient"]) for one in values]
+    return [SentChange(one["kind"], one["reference"], one["version"], one["patient"]) for one in values]
 
 
 @contextlib.asynccontextmanager
-async def telling(folder: Path, registry: Registry | None = None, **given: Any) -> AsyncIterator[Telling]:
+async def change_rig(folder: Path, registry: Registry | None = None, **given: Any) -> AsyncIterator[ChangeRig]:
     """Give a relay of a registry, with a journal of its own."""
     journal = await Journal.open(folder, clock=lambda: NOON, fail=pytest.fail, reserve_bytes=0)
-    rig = Telling(journal, registry or Registry(), **given)
+    rig = ChangeRig(journal, registry or Registry(), **given)
     try:
         yield rig
     finally:
