@@ -92,7 +92,7 @@ class Engine:
         self.damage = ""
         self.time = Timekeeper(journal, clock, steady)
         self.worker = Worker()
-        self.event_servers = EventServers(clock, _observe_certificate)
+        self.event_servers = EventServers(reader_of)
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
         self._publishing: asyncio.Future[None] | None = None

@@ -1,47 +1,31 @@
 """The FHIR servers whose events channels take, to be asked for what an event refers to."""
 
-import secrets
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from engine.config.channel import Channel
-from engine.config.destination import Destination
-from engine.deliver.destination import FhirDestination
+from engine.config.fhir_events import FhirEvents
 from engine.deliver.fhir_reader import FhirReader
-
-Observe = Callable[[Destination, str], None]
 
 
 class EventServers:
-    """A reader of each channel that takes events, by the channel's name.
+    """A reader of each channel that takes events, by the channel's name; `reader_of` makes one."""
 
-    `observe` hears what becomes of the engine's own certificate for a server.
-    """
-
-    def __init__(self, clock: Callable[[], datetime], observe: Observe) -> None:
+    def __init__(self, reader_of: Callable[[Channel, FhirEvents], FhirReader]) -> None:
         self.readers: dict[str, FhirReader] = {}
-        self._clock = clock
-        self._observe = observe
+        self._reader_of = reader_of
 
     async def change(self, channels: Mapping[str, Channel]) -> None:
         """Have readers for these channels, and no others; one whose server stays as it is described is kept."""
-        servers = {name: one.listen.fhir.server for name, one in channels.items() if one.listen.fhir is not None}
+        events = {name: one.listen.fhir for name, one in channels.items() if one.listen.fhir is not None}
+        servers = {name: one.server for name, one in events.items()}
         old = [name for name, one in self.readers.items() if servers.get(name) != one.server.settings]
         closing = [self.readers.pop(name) for name in old]
-        for name, settings in servers.items():
+        for name, of in events.items():
             if name not in self.readers:
-                self.readers[name] = FhirReader(self._client(settings, channels[name]))
+                self.readers[name] = self._reader_of(channels[name], of)
         for one in closing:
             await one.close()
 
     async def close(self) -> None:
         """Close all connections."""
         await self.change({})
-
-    def _client(self, settings: Destination, channel: Channel) -> FhirDestination:
-        def observed(kind: str) -> None:
-            self._observe(settings, kind)
-
-        return FhirDestination(
-            settings, channel, clock=self._clock, new_id=lambda: secrets.token_hex(16), observe=observed
-        )

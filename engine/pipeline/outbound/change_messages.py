@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.config.fhir_events import Outgoing
 from engine.config.relay import Relay
@@ -123,7 +123,7 @@ class ChangeMessages:
             return ChangeMessage(raw, control_id, sent, notes)
         try:
             before = await self._before(event, last, at, reader, claimed.channel)
-            change = await self._change(event, before, reader)
+            change = await self._change(event, state, before, reader)
         except DeliveryError as error:
             raise _unread(error) from error
         if isinstance(change, NothingToSend):
@@ -242,10 +242,9 @@ class ChangeMessages:
             left &= await self._journal.read(partial(way_back.claimed, destinations=names))
 
     async def _change(
-        self, event: FhirEvent, before: ResourceState | None, reader: FhirReader
+        self, event: FhirEvent, now: ResourceState, before: ResourceState | None, reader: FhirReader
     ) -> FhirChange | NothingToSend:
-        """Return what changed, with all that the message needs."""
-        now = state_of(event, reader.base)
+        """Return what changed by an event whose state is `now`, with all that the message needs."""
         if before is not None and before.subject and now.subject and before.subject != now.subject:
             holder = await reader.read(before.subject)
             if holder is not None and replaced_by(holder, reader.base) == now.subject:
@@ -269,12 +268,16 @@ class ChangeMessages:
         return FhirChange(kind, patient, visit, merged, referred, event.at)
 
 
+async def _versions(reference: str, reader: FhirReader) -> list[Any]:
+    """Return what the history of a resource has of each version, the newest first; None for a deletion."""
+    bundle = (await reader.get(f"{reference}/_history?_count={MOST_VERSIONS}")).json
+    entries = bundle.get("entry") or () if isinstance(bundle, dict) and bundle.get("type") == "history" else ()
+    return [one.get("resource") if isinstance(one, dict) else None for one in entries]
+
+
 async def _former(event: FhirEvent, reader: FhirReader) -> tuple[JsonObject | None, JsonObject | None]:
     """Return the version before an event's and the first one; None for what the resource's history does not say."""
-    answer = await reader.get(f"{event.reference}/_history?_count={MOST_VERSIONS}")
-    bundle = answer.json
-    entries = bundle.get("entry") or () if isinstance(bundle, dict) and bundle.get("type") == "history" else ()
-    versions = [one.get("resource") if isinstance(one, dict) else None for one in entries]
+    versions = await _versions(event.reference, reader)
     at = [number for number, one in enumerate(versions) if one and meta_of(one).get("versionId") == event.version]
     found = versions[at[0] + 1] if at and at[0] + 1 < len(versions) else None
     first = versions[-1] if versions and len(versions) < MOST_VERSIONS else None
@@ -292,10 +295,7 @@ async def _last_content(reference: str, version: str, reader: FhirReader) -> Jso
         former = await reader.read(reference, str(int(version) - 1))
         if former is not None:
             return former
-    answer = await reader.get(f"{reference}/_history?_count={MOST_VERSIONS}")
-    bundle = answer.json
-    for one in bundle.get("entry") or () if isinstance(bundle, dict) else ():
-        resource = one.get("resource") if isinstance(one, dict) else None
+    for resource in await _versions(reference, reader):
         if isinstance(resource, dict) and resource.get("resourceType") == reference.partition("/")[0]:
             found: JsonObject = reader.server.inward(resource)
             return found
