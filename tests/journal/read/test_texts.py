@@ -208,7 +208,8 @@ def _indexed(folder: Path) -> int:
     """Return how far the index is, 0 where there is none yet; a thread that replaces the file is not disturbed."""
     address = f"{(folder / FILE).absolute().as_uri()}?mode=ro"
     with contextlib.suppress(SqliteError), contextlib.closing(sqlite3.connect(address, uri=True)) as index:
-        return int(index.execute("SELECT seq FROM indexed").fetchone()[0])
+        row = index.execute("SELECT seq FROM indexed").fetchone()
+        return int(row[0]) if row else 0  # between two statements of its making the table is empty
     return 0
 
 
