@@ -12,6 +12,7 @@ from engine.config.destination import CLIENT_ID
 from engine.config.destination import Destination as Settings
 from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.lookup import UNSUPPORTED, LookUpClient
+from engine.deliver.merge.number_forms import bring_into_form
 from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
 from engine.deliver.notice import Notice, NoticeClient
 from engine.deliver.patient.chart import Alike, PatientChart, alike, chart, records
@@ -260,6 +261,8 @@ class FhirDestination:
         try:
             if not self._checked and any(isinstance(interaction, Merge) for interaction in plan.interactions):
                 exchange.server.abilities = await self.check()
+            if plan.originals:
+                await bring_into_form(exchange, plan)
             endings = await carry_out(exchange, plan, remembered=remembered)
         except DeliveryError as error:
             return _failed(exchange, error)

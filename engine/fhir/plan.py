@@ -356,7 +356,8 @@ class Plan(NamedTuple):
     `event` is the trigger event, `source` the sender as `MSH-3|MSH-4`, `event_at` EVN-2 or else MSH-7 (aware; None
     where the message has neither), `event_precision` its precision in characters of the DTM (8 = day, 14 = second).
     `warnings` are reason codes with a place (`bad-value PID-33`), never values; `unmapped` names the tables
-    of the `unmapped-code` warnings.
+    of the `unmapped-code` warnings. `originals`: each identity of a system whose numbers have a form
+    (`normalise`), with its spelling in the message.
     """
 
     event: str
@@ -366,6 +367,7 @@ class Plan(NamedTuple):
     interactions: tuple[Interaction, ...]
     warnings: tuple[str, ...] = ()
     unmapped: tuple[UnmappedCode, ...] = ()
+    originals: tuple[tuple[Identity, Identity], ...] = ()
 
 
 def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) -> tuple[ElementChange, ...]:

@@ -23,6 +23,7 @@ from engine.mapping.language.expression import SegmentPath, parse_path
 from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.moment import Stamps
+from engine.mapping.language.number_form import NumberForm
 from engine.mapping.language.reading import MessageReading, unmapped_in
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
@@ -40,7 +41,7 @@ from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import SENT, EventAction, EventTable, assumed, make_event_table
 from engine.mapping.subject.filters import CompiledFilter, compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import ENCOUNTER, SubjectReader
-from engine.mapping.subject.identity_checks import check_identity_values
+from engine.mapping.subject.identity_checks import SECTIONS, check_identity_values
 from engine.mapping.subject.subject import MessageSubject, flagged
 from engine.mapping.subject.unread import unread
 
@@ -244,7 +245,7 @@ def _compile_files(
     if resource is not None:
         check_identity_values(resource, documents.datatypes, table.identity, problems)
         slices = Slices(compiler, resource, PATIENT)
-        writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
+        writers, own, merged = slices.writers(), *(slices.identifiers(one, identifiers.written) for one in SECTIONS)
         patient = PatientMapping(writers, own, merged, table.people, table.identity.named.keys())
     return CompiledFiles(
         compiler,
@@ -306,4 +307,12 @@ class Mapping:
             warnings += tuple(reading.warnings)
         unmapped = unmapped_in(warnings) if warnings else ()
         warnings = tuple(dict.fromkeys((*moment.flags, *warnings)))
-        return Plan(message.trigger, message.source, moment.at, moment.precision, interactions, warnings, unmapped)
+        originals = self._reader.identities.originals(message, moment) if interactions else ()
+        return Plan(
+            message.trigger, message.source, moment.at, moment.precision, interactions, warnings, unmapped, originals
+        )
+
+    @property
+    def number_forms(self) -> dict[str, NumberForm]:
+        """The form of the numbers of each FHIR system that has one (`normalise`)."""
+        return self._reader.identities.forms

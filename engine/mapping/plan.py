@@ -81,7 +81,8 @@ class IdentityPlanner:
         _refuse_faults((*new.findings, *old.findings))
         reading = reading_of(group, message, moment)
         record = self._patient.record(new.found, reading)
-        changed = change(self._patient.merged_identifiers(reading), record.identifiers)
+        respelt = {one.identity for one in old.found if one.identity not in {other.identity for other in new.found}}
+        changed = change(self._patient.merged_identifiers(reading, respelt), record.identifiers)
         until = moment.stamp.fhir_datetime() if moment.stamp is not None else ""
         gone, come = {key_of(item) for item in changed.retired}, {key_of(item) for item in changed.issued}
         rename = Rename(

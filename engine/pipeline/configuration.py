@@ -28,10 +28,11 @@ from engine.mapping.compile import MappingSource, compile_edits, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
+from engine.mapping.language.number_form import AS_IT_CAME, NumberForm
 from engine.mapping.outgoing.change import OutgoingSetting
 from engine.mapping.outgoing.compile import OutgoingMapping, compile_outgoing, read_outgoing
 from engine.mapping.relay.message_edit import MessageEdit
-from engine.mapping.subject.identity_checks import changed_systems, other_identity
+from engine.mapping.subject.identity_checks import changed_systems, conflicting_forms, other_identity
 
 STU3: Final = "STU3"
 OwnMappings = dict[tuple[str, str], CompiledMapping]
@@ -116,6 +117,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     problems += [problem for one in read for problem in _not_in_stu3(one, mappings, own)]
     problems += [problem for one in read for problem in _other_identity(one, sources)]
     problems += [problem for one in read for problem in _not_as_searched(one, sources)]
+    problems += _other_forms(read, mappings)
     by_name = {channel.channel: channel for channel in channels}
     problems += [problem for one in read for problem in _unknown_feeds(one, by_name)]
     marks = _marks(files, sources, by_name)
@@ -312,6 +314,33 @@ def _not_as_searched(looked: Looked[Channel], sources: Mapping[str, MappingSourc
     for name in dict.fromkeys((channel.mapping, *channel.own_mappings.values())):
         if name in sources:
             yield from changed_systems(sources[name].documents, setting_of(channel), channel.channel)
+            yield from conflicting_forms(sources[name].documents, setting_of(channel), channel.channel)
+
+
+def _other_forms(read: Sequence[Looked[Channel]], mappings: Mapping[str, CompiledMapping]) -> Iterator[Problem]:
+    """Yield a problem for each channel that searches numbers in another form than an earlier one at the same server.
+
+    One of them would make a second chart of a patient that the other knows.
+    """
+    first: dict[tuple[str, str], tuple[str, NumberForm]] = {}
+    for looked in read:
+        channel = looked.value
+        if channel is None or channel.channel not in mappings:
+            continue
+        forms = mappings[channel.channel].number_forms
+        for system in dict.fromkeys((*forms, *channel.authorities.values())):
+            form = forms.get(system, AS_IT_CAME)
+            for number, server in enumerate(channel.destinations):
+                if not isinstance(server, Destination):
+                    continue
+                other, theirs = first.setdefault((server.base_url, system), (channel.channel, form))
+                if not form.same_as(theirs):
+                    found = (
+                        f"numbers of {system} are searched {form.text() or 'as sent'} by mapping {channel.mapping}, "
+                        f"and {theirs.text() or 'as sent'} by channel {other}"
+                    )
+                    expected = "give both mappings the same identity.normalise: else one makes second charts"
+                    yield from looked.located([(("destinations", number), found, expected)])
 
 
 def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSource]) -> tuple[Problem, ...]:

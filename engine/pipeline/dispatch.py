@@ -122,7 +122,7 @@ class Dispatch:
         self._journal = journal
         self._clock = shared.clock
         self._time = shared.time
-        memory = DestinationMemory(name, journal)
+        memory = DestinationMemory(name, journal, shared.other_forms)
         self.follow_ups = tuple(
             kind(name, journal, shared, self._to_be_asked, random.random) for kind in (LookUps, Notices)
         )

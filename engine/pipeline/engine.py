@@ -43,6 +43,7 @@ from engine.pipeline.intake import Intake
 from engine.pipeline.listeners import Listeners
 from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
 from engine.pipeline.outbound.change_messages import ChangeMessages
+from engine.pipeline.outbound.number_forms import NumberForms
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.relaying import keep_application_ack
 from engine.pipeline.outbound.throttle import DeliveryThrottle
@@ -97,14 +98,15 @@ class Engine:
         self._reloading = asyncio.Lock()
         self._publishing: asyncio.Future[None] | None = None
         self._marks: frozenset[str] = frozenset()
+        self.number_forms = NumberForms(journal)
         self._shared = PipelineContext(
             self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time,
-            ChangeMessages(journal, self.event_servers.readers),
+            ChangeMessages(journal, self.event_servers.readers), self.number_forms.of,
         )  # fmt: skip
         self.events = FhirIntake(journal, self._shared, self.listeners, self.counters, self._arrived)
         self.sources.take = self.events.take
         self.entry_operations = EntryOperations(
-            files.data, journal, self.feeds, self.dispatches, clock, self._shared.changes
+            files.data, journal, self.feeds, self.dispatches, clock, self._shared.changes, self.number_forms.of
         )
         self.bulk_replays = BulkReplays(self.entry_operations)
         self.catching_up = CatchingUp(
@@ -145,9 +147,11 @@ class Engine:
             engine.sites = configuration.sites
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
+            await engine.number_forms.look(_feeds(configuration))
             engine._dispatch(engine._new_destinations(configuration))
             await engine.event_servers.change(configuration.channels)
             engine.feeds |= _feeds(configuration)
+            await engine.number_forms.keep(engine.feeds, clock())
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
             await engine.bulk_replays.recall()
@@ -207,15 +211,20 @@ class Engine:
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
+        await self.number_forms.look(_feeds(configuration))
         self._put_in_force(_feeds(configuration))
+        # Again: what was delivered meanwhile was known by the old forms.
+        await self.number_forms.look(self.feeds)
         await self.event_servers.change(configuration.channels)
         try:
             await self.listeners.change(before, configuration.channels)
         except AdtEngineError:
             self._put_in_force(feeds)
+            await self.number_forms.look(feeds)
             await self.event_servers.change(before)
             await self._end(added)
             raise
+        await self.number_forms.keep(self.feeds, self.now())
         self.alerting = configuration.alerting
         self.sites = configuration.sites
         self._marks = configuration.marks

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.errors import UsageError
+from engine.fhir.plan import Identity
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.files.reference import nearest
@@ -151,3 +152,4 @@ class PipelineContext:
     clock: Callable[[], datetime]
     time: Timekeeper
     changes: ChangeMessages
+    other_forms: Callable[[str, Identity], tuple[Identity, ...]] = lambda _name, _identity: ()

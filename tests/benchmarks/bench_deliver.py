@@ -56,6 +56,10 @@ class Forgetful:
         """Know no merge."""
         return False
 
+    def other_forms(self, _identity: Identity) -> tuple[Identity, ...]:
+        """Know of no other forms."""
+        return ()
+
     async def survivor(self, _logical_id: str) -> str:
         """Know no survivor."""
         return ""

@@ -28,6 +28,7 @@ class Remembered:
         self.identities: dict[Identity, KnownIdentifier] = {}
         self.slices: dict[tuple[str, str], Mapping[str, tuple[str, ...]]] = {}
         self.pairs: set[tuple[Identity, Identity]] = set()
+        self.forms: dict[Identity, tuple[Identity, ...]] = {}
 
     def learn(self, verdict: Verdict) -> None:
         """Keep what a verdict told."""
@@ -65,6 +66,10 @@ class Remembered:
             reached |= further
             waiting += further
         return not reached.isdisjoint(survivors)
+
+    def other_forms(self, identity: Identity) -> tuple[Identity, ...]:
+        """As Memory says."""
+        return self.forms.get(identity, ())
 
     async def survivor(self, logical_id: str) -> str:
         """As Memory says."""

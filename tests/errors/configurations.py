@@ -208,6 +208,13 @@ OTHERWISE: Final = {
     "events:\n  A40: {rule: merge, do: update patient}\n  A17: {rule: swap, do: update patient}\n"
     "  A01: {rule: admit, do: upsert patient, each: PID}\n",
 }
+# Two authorities of one system, and two channels at one server, that have numbers searched in other forms.
+FORMS: Final = {
+    "channels/a.yaml": GOOD + "mapping: forms\nauthorities: {A: urn:a, B: urn:a, C: urn:c}\n",
+    "channels/b.yaml": GOOD.replace("riverbend", "other").replace("2575", "2576") + "authorities: {C: urn:c}\n",
+    "mappings/forms.yaml": "mapping: forms\nextends: shipped/adt\nidentity:\n"
+    "  normalise: {A: {pad: 8}, B: {pad: 9}, C: {leading_zeros: strip, pad: 8}}\n",
+}
 NONE_OF_THEM: Final = {"channels/a.yaml": GOOD + "    mapping: oru\n"}
 ASTRAY: Final = {
     **OTHERWISE,
@@ -234,6 +241,7 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
             yield from told("another system", own, examine(files, machine=False).problems)
         for row, written in (
             ("another identity", OTHERWISE),
+            ("another form", FORMS),
             ("a folder of no mapping", ASTRAY),
             ("no message", NONE_OF_THEM),
         ):

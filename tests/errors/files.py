@@ -205,6 +205,11 @@ OWN: Final[dict[str, Files]] = {
         "  communication: {each: PID-15}\n",
     ),
     "numbers of a field": file_of("adt", f"{ADT}identity: {{from: [PID-3, {{field: PID-19, type: 1}}]}}\n"),
+    "forms of numbers": file_of(
+        "adt",
+        f"{ADT}identity:\n  normalise:\n    RVB^MR: {{pad: 8}}\n    A: strip\n"
+        "    B: {zeros: strip, remove: 'x', case: y}\n    C: {leading_zeros: y, pad: 99, keep_original: perhaps}\n",
+    ),
     "numbers of a system": file_of(
         "adt", f"{ADT}identity: {{from: [PID-3, {{field: ZID-3, type: PI, system: a b}}]}}\n"
     ),

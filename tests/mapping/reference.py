@@ -24,7 +24,7 @@ from engine.mapping.compile import compile_mapping, read
 from engine.mapping.files import alike
 from engine.mapping.files.document import PATIENT_KEYS
 from engine.mapping.files.overlay import ADD, EXTENDS, REPLACES
-from engine.mapping.language import check_table, template
+from engine.mapping.language import check_table, number_form, template
 from engine.mapping.language.function_context import Function, Takes
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.resource import lists, provenance, referred, resources, status
@@ -79,6 +79,7 @@ PLACES: Final = (
     Place("The event table", "mapping:", events.TOP_KEYS),
     Place("A rule of an event", "mapping:events/[^/]+", events.RULE_KEYS),
     Place("`identity` of the event table", "mapping:identity", events.IDENTITY_KEYS),
+    Place("A form of `identity.normalise`", "mapping:identity/normalise/[^/]*", number_form.FORM_KEYS),
     Place("A field of `identity.from`", "mapping:identity/from/\\d+", identity_fields.FIELD_KEYS),
     Place("`historic`", "mapping:historic", events.HISTORIC_KEYS),
     Place("`placeholder_people`", "mapping:placeholder_people", events.PEOPLE_KEYS),

@@ -31,6 +31,9 @@ class Memory(Protocol):
     async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, KnownIdentifier]:
         """Return what is known of the identifiers; those never seen are left out."""
 
+    def other_forms(self, identity: Identity) -> tuple[Identity, ...]:
+        """Return the spellings in which a number was known before it had a form (`normalise`)."""
+
     async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
         """Return the digests a source last wrote to `Patient/<id>`, by slice; empty where there is no record."""
 

@@ -47,6 +47,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0017_row_checks", tables.ROW_CHECKS),
     ("0018_tally", tables.TALLY),
     ("0019_way_back", tables.WAY_BACK),
+    ("0020_number_form", tables.NUMBER_FORM),
 )
 
 

@@ -424,3 +424,9 @@ CREATE TABLE event_cursor (
   channel TEXT NOT NULL, type TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (channel, type)) WITHOUT ROWID
 """
 WAY_BACK: Final = (_SENT_RESOURCE, _OWN_WRITE, _EVENT_CURSOR, "CREATE INDEX own_write_at ON own_write (at)")
+
+# The form in which the numbers of a FHIR system are searched (`normalise`); empty: as sent.
+_NUMBER_FORM: Final = """
+CREATE TABLE number_form (system TEXT PRIMARY KEY, form TEXT NOT NULL, since BIGINT NOT NULL) WITHOUT ROWID
+"""
+NUMBER_FORM: Final = (_NUMBER_FORM,)

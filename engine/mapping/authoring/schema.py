@@ -16,6 +16,7 @@ from engine.mapping.language.check_table import KEYS as TABLE_KEYS
 from engine.mapping.language.expression import PART
 from engine.mapping.language.function_context import Function
 from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.number_form import FORM_KEYS, NORMALISE
 from engine.mapping.language.template import RESERVED, TYPE_KEYS
 from engine.mapping.outgoing.schema import outgoing_schemas
 from engine.mapping.resource import lists, referred, resources, status
@@ -129,7 +130,18 @@ def _mapping() -> JsonSchema:
     )
     named = _object(FIELD_KEYS, dict.fromkeys(FIELD_KEYS, TEXT), "field", "type")
     own = {FROM: _any(TEXT, {"type": "array", "items": _any(TEXT, named)}), "untyped": TEXT}
-    identity = _object(IDENTITY_KEYS, {**own, "not_identity": TEXTS, "placeholders": TEXTS})
+    form = _object(
+        FORM_KEYS,
+        {
+            "remove": {**TEXT, "description": "characters that are left out, such as '-. '"},
+            "case": {"enum": ["upper", "lower"]},
+            "leading_zeros": {"enum": ["strip"]},
+            "pad": {"type": ["integer", "string"], "description": "leading zeros up to this many characters"},
+            "keep_original": {"enum": ["yes", "no", True, False]},
+        },
+    )
+    forms = {"type": "object", "additionalProperties": form, "description": "the form of an authority's numbers"}
+    identity = _object(IDENTITY_KEYS, {**own, NORMALISE: forms, "not_identity": TEXTS, "placeholders": TEXTS})
     people = _object(PEOPLE_KEYS, dict.fromkeys(PEOPLE_KEYS, TEXTS))
     said = "names of coding systems and what this feed means by them: {I10: icd-10-cm}"
     known = {

@@ -9,13 +9,14 @@ record numbers: it gets a system of its own (`systems` in the mapping, `RVB^AN` 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from engine.fhir.plan import Identity
 from engine.hl7.leaf import Null
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.bounded_cache import BoundedCache
+from engine.mapping.language.number_form import AS_SENT, NumberForm
 from engine.mapping.language.reading import Cells
 
 OID: Final = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]{0,38})){1,40}")
@@ -47,7 +48,7 @@ class IdentityRules:
 
     `fields` are the fields whose identifiers may identify the person; `untyped` is the type of those without one.
     `systems` are the FHIR systems of types that have one of their own (SS). `named`: further fields (PID-19, ZID-3),
-    whose type and system the mapping names.
+    whose type and system the mapping names. `normalise`: the form of the numbers of an authority.
     """
 
     fields: tuple[str, ...] = ("PID-3",)
@@ -57,6 +58,7 @@ class IdentityRules:
     placeholders: frozenset[str] = frozenset()
     systems: dict[str, str] = field(default_factory=dict)
     named: dict[str, NamedField] = field(default_factory=dict)
+    normalise: dict[str, NumberForm] = field(default_factory=dict)
 
 
 class IdentifierSystem(NamedTuple):
@@ -68,7 +70,10 @@ class IdentifierSystem(NamedTuple):
 
 
 class MessageIdentifier(NamedTuple):
-    """An identifier of a message: its type, rank in the preferred order, system, field and repetition."""
+    """An identifier of a message: its type, rank in the preferred order, system, field and repetition.
+
+    `as_sent`: its value in the message, where `normalise` gives it another form; else empty.
+    """
 
     identity: Identity
     type_: str
@@ -76,11 +81,21 @@ class MessageIdentifier(NamedTuple):
     system: IdentifierSystem
     place: str
     repetition: int
+    as_sent: str = ""
 
     @property
     def location(self) -> str:
         """The path of the identifier, `PID-3(2)`."""
         return f"{self.place}({self.repetition})"
+
+    @property
+    def original(self) -> Identity | None:
+        """The identity as the message spells it; None where that is its form."""
+        return Identity(self.identity.system, self.as_sent) if self.as_sent else None
+
+    def unformed(self) -> "MessageIdentifier":
+        """Return the identifier as the message spells it."""
+        return self._replace(identity=self.original or self.identity, as_sent="")
 
 
 class Authority(NamedTuple):
@@ -107,6 +122,7 @@ class Identifiers:
             MAX_KEPT
         )
         self._others: BoundedCache[tuple[str, ...], str] = BoundedCache(MAX_KEPT)
+        self.forms = {system_named(name, setting): form for name, form in rules.normalise.items()}
 
     def placeholder(self, value: str) -> bool:
         """True if a whole value is a stand-in: all zeros, three or more nines, or a configured word."""
@@ -143,14 +159,36 @@ class Identifiers:
             if not value or self.expired(cells, today):
                 return None
             system = IdentifierSystem(named.system, configured=True, known=True)
-            return MessageIdentifier(
-                Identity(named.system, value), named.type_, self._rank("", named.type_), system, place, repetition
-            )
+            return self._formed(value, named.type_, self._rank("", named.type_), system, place, repetition)
         type_ = self.type_of(cells, place)
         if not value or type_ in self.rules.not_identity or self.expired(cells, today):
             return None
         system, rank = self._ranked(cells, type_, place)
-        return MessageIdentifier(Identity(system.uri, value), type_, rank, system, place, repetition)
+        return self._formed(value, type_, rank, system, place, repetition)
+
+    def _formed(
+        self, value: str, type_: str, rank: int, system: IdentifierSystem, place: str, repetition: int
+    ) -> MessageIdentifier:
+        form = self.forms.get(system.uri) if self.forms else None
+        number = value if form is None else form.of(value)
+        as_sent = "" if number == value else value
+        return MessageIdentifier(Identity(system.uri, number), type_, rank, system, place, repetition, as_sent)
+
+    def written(self, item: Any) -> tuple[Any, ...]:
+        """Return a FHIR Identifier as it is written: in the form of its system, and as sent where that is kept.
+
+        None at all where its form is a placeholder.
+        """
+        form, value = self.forms.get(item.get("system", "")), item["value"]
+        if form is None or (number := form.of(value)) == value:
+            return (item,)
+        if self.placeholder(number):
+            return ()
+        formed = {**item, "value": number}
+        if not form.keep_original:
+            return (formed,)
+        original = {"use": "secondary", "system": item["system"] + AS_SENT, "value": value}
+        return formed, original
 
     def system(self, cells: Cells, place: str) -> IdentifierSystem:
         """Return the FHIR system of an identifier at a place (`PID-3`)."""
@@ -242,3 +280,10 @@ def universal_uri(universal: str, kind: str) -> str:
     if kind in {"UUID", "GUID"} and UUID.fullmatch(universal):
         return f"urn:uuid:{universal.lower()}"
     return universal if kind == "URI" and URI.fullmatch(universal) else ""
+
+
+def system_named(name: str, setting: Setting) -> str:
+    """Return the FHIR system of an authority that a file names by its namespace, its universal id, or the system."""
+    kind = "ISO" if OID.fullmatch(name) else "UUID" if UUID.fullmatch(name) else "URI"
+    known = setting.authorities.get(name) or universal_uri(name, kind)
+    return known or setting.base_uri + quote(name or "default", safe="")

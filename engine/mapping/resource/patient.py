@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from engine.fhir.plan import ElementChange, PatientRecord
+from engine.fhir.plan import ElementChange, Identity, PatientRecord
 from engine.mapping.language.identifier import MessageIdentifier
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.resource.resource import NUMBER_TYPE
@@ -50,9 +50,11 @@ class PatientMapping:
         record = PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
         return record._replace(local=record.local + suffix) if suffix else record
 
-    def merged_identifiers(self, reading: MessageReading) -> tuple[Any, ...]:
-        """Return the FHIR identifiers that MRG lists."""
-        identifiers, warnings = self._merged.read(reading)
+    def merged_identifiers(
+        self, reading: MessageReading, as_sent: AbstractSet[Identity] = frozenset()
+    ) -> tuple[Any, ...]:
+        """Return the FHIR identifiers that MRG lists; those of `as_sent` as it spells them."""
+        identifiers, warnings = self._merged.read(reading, as_sent)
         reading.warnings += warnings
         return identifiers
 

@@ -1,16 +1,21 @@
 """Writers of one slice's changes: an element, one with its companion, a choice of types, a part of a list."""
 
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.changes import INDICATORS
-from engine.fhir.plan import ElementChange, Needed
+from engine.fhir.plan import ElementChange, Identity, Needed
 from engine.hl7.leaf import NULL
 from engine.mapping.files.reference import elements
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import Refers, referring
+
+# What is written of one FHIR Identifier.
+Written = Callable[[Any], tuple[Any, ...]]
 
 # Makes a NamedTuple without its constructor's overhead: a message makes hundreds of them.
 fresh: Final = tuple.__new__
@@ -149,18 +154,26 @@ class SliceWriter(NamedTuple):
 
 
 class IdentifierList(NamedTuple):
-    """The step that makes a list of identifiers, and its dependence."""
+    """The step that makes a list of identifiers, its dependence, and what is written of each (`normalise`)."""
 
     step: Step
     depends: Dependence
+    written: Written
 
-    def read(self, reading: MessageReading) -> tuple[tuple[Any, ...], list[str]]:
-        """Return the FHIR identifiers, each system and value once, and the warnings that came with them."""
+    def read(
+        self, reading: MessageReading, as_sent: AbstractSet[Identity] = frozenset()
+    ) -> tuple[tuple[Any, ...], list[str]]:
+        """Return the FHIR identifiers, each system and value once, and the warnings that came with them.
+
+        Those of `as_sent` keep the form in which the message has them.
+        """
         own = reading.apart()
         made = self.step(None, own)
         once: dict[tuple[str, str], Any] = {}
         for item in () if made is None or made is NULL else made:
-            once.setdefault((item.get("system", ""), item["value"]), item)
+            key = item.get("system", ""), item["value"]
+            for one in (item,) if key in as_sent else self.written(item):
+                once.setdefault((one.get("system", ""), one["value"]), one)
         return tuple(once.values()), own.warnings
 
 

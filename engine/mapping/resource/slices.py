@@ -17,6 +17,7 @@ from engine.mapping.resource.slice_writer import (
     PrimitiveWriter,
     Single,
     SliceWriter,
+    Written,
 )
 from engine.mapping.resource.type_rules import CHOICE, filled
 
@@ -62,12 +63,12 @@ class Slices:
         """Return the mapped elements, those of a choice individually."""
         return filled(self._value.get("elements"))
 
-    def identifiers(self, section: str = "elements") -> IdentifierList:
-        """Return the maker of all identifiers of a section (`merged`: those of the merged side)."""
+    def identifiers(self, section: str = "elements", written: Written = lambda item: (item,)) -> IdentifierList:
+        """Return the maker of all identifiers of a section (`merged`: those of the merged side); `written` of each."""
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
         compiled = self._compiler.many(value, scope, ReferenceElement("Identifier", many=True))
-        return IdentifierList(compiled.step, self._compiler.dependence(value))
+        return IdentifierList(compiled.step, self._compiler.dependence(value), written)
 
     def _authored(self) -> dict[str, Any]:
         value = self._value.get("elements")

@@ -14,6 +14,7 @@ from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import GUIDE, kind_of, listed, nearest, type_names
 from engine.mapping.files.table import MappingTable, TargetCode
 from engine.mapping.language.identifier import URI, IdentityRules, Preference
+from engine.mapping.language.number_form import NORMALISE, number_forms
 from engine.mapping.subject.identity_fields import FROM, identity_fields
 
 PATIENT: Final = "Patient"
@@ -103,7 +104,7 @@ TOP_KEYS: Final = frozenset(
     },
 )
 RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
-IDENTITY_KEYS: Final = frozenset({FROM, "untyped", "not_identity", "prefer", "placeholders", "systems"})
+IDENTITY_KEYS: Final = frozenset({FROM, "untyped", "not_identity", "prefer", "placeholders", "systems", NORMALISE})
 HISTORIC_KEYS: Final = frozenset({"field", "value", "rule"})
 # The table of names of coding systems (HL7 table 0396).
 SYSTEMS: Final = "coding-system"
@@ -388,6 +389,7 @@ class _EventFile:
             placeholders=frozenset(listed(value.get("placeholders"))),
             systems=systems,
             named=named,
+            normalise=number_forms(self._map(value, NORMALISE, ("identity",)), self._add),
         )
 
     def _systems(self, value: dict[str, Any]) -> dict[str, str]:

@@ -190,7 +190,9 @@ def _visit(message: Message) -> str:
 
 
 def _keys(found: Sequence[MessageIdentifier]) -> tuple[Identity, ...]:
-    return tuple(dict.fromkeys([one.identity for one in found]))
+    """Return the identities of one patient, then those as sent: what waits from before `normalise` goes first."""
+    originals = [original for one in found if (original := one.original)]
+    return tuple(dict.fromkeys([*[one.identity for one in found], *originals]))
 
 
 def _subject(

@@ -44,6 +44,7 @@ class IdentityReader:
     def __init__(self, identifiers: Identifiers, setting: Setting) -> None:
         self._identifiers = identifiers
         self._setting = setting
+        self.forms = identifiers.forms
         self._read_before: BoundedCache[Hashable, Identities] = BoundedCache(MAX_KEPT)
         names = identifiers.rules.fields
         merged = [MERGED[name] for name in names if name in MERGED]
@@ -96,6 +97,7 @@ class IdentityReader:
         Numbers without an identity may change, too: an MRG without identities is valid if it lists any number.
         """
         new, old = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
+        old = old._replace(found=_respelt(old.found, new.found))
         numbers = group.mrg is not None and any(_lists(group.mrg, number) for number in RENAMED)
         lacking = () if numbers and not old.placeholders else _unidentified(old, "MRG-1")
         return new._replace(findings=(*new.findings, *_unidentified(new))), old._replace(
@@ -125,6 +127,15 @@ class IdentityReader:
         found = move_sides(pid.found, mrg.found)
         lacking = (*_unidentified(pid), *_unidentified(mrg._replace(found=found.moving), "MRG-1"))
         return found, (*pid.findings, *mrg.findings, *lacking, *judge_move(found, pid.found))
+
+    def originals(self, message: Message, moment: Moment) -> tuple[tuple[Identity, Identity], ...]:
+        """Return each identity of a system whose numbers have a form (`normalise`), with its spelling here."""
+        if not self.forms:
+            return ()
+        sides = [self.side(pid, message, moment) for pid in message.named("PID")]
+        sides += [self.merged_side(mrg, message, moment) for mrg in message.named("MRG")]
+        found = [one for side in sides for one in side.found if one.identity.system in self.forms]
+        return tuple(dict.fromkeys((one.identity, one.original or one.identity) for one in found))
 
     def sides(self, rule: EventRule, message: Message, moment: Moment) -> tuple[Identities, ...]:
         """Return the identities of each patient of an event, with the findings that forbid to map it.
@@ -180,7 +191,7 @@ class IdentityReader:
                 one = identifiers.identity(cells, place, today, index)
                 if one is None:
                     continue
-                if identifiers.placeholder(one.identity.value):
+                if identifiers.placeholder(one.identity.value) or identifiers.placeholder(one.as_sent or "-1"):
                     placeholders += 1
                 elif one.identity not in known or _rank(one) < _rank(known[one.identity]):
                     known[one.identity] = one
@@ -195,6 +206,20 @@ class IdentityReader:
             return ()
         text = "the channel does not know the assigning authority"
         return (Finding(ErrorCode.UNKNOWN_KEY, UNKNOWN_AUTHORITY, places, text),)
+
+
+def _respelt(old: Sequence[MessageIdentifier], new: Sequence[MessageIdentifier]) -> tuple[MessageIdentifier, ...]:
+    """Return the old numbers of a change, those as sent whose other spelling is the new number.
+
+    A record of a time before `normalise` has its number as it was sent then; the change brings it into its form.
+    """
+    spelt: dict[Identity, set[str]] = {}
+    for one in new:
+        spelt.setdefault(one.identity, set()).add(one.as_sent or one.identity.value)
+    return tuple(
+        one.unformed() if one.as_sent and one.as_sent not in spelt.get(one.identity, {one.as_sent}) else one
+        for one in old
+    )
 
 
 def _rank(found: MessageIdentifier) -> int:

@@ -32,7 +32,8 @@ from engine.mapping.language.expression import (
     parse_condition,
     parse_expression,
 )
-from engine.mapping.language.identifier import MERGED, IdentityRules
+from engine.mapping.language.identifier import MERGED, IdentityRules, system_named
+from engine.mapping.language.number_form import NORMALISE
 from engine.mapping.subject.events import ALONE, EventAction, make_event_table
 
 IDENTIFIER: Final = "identifier"
@@ -106,7 +107,9 @@ def check_identity_values(
         if wrong and (document.name, at) not in reported:
             reported.add((document.name, at))
             found = f"{wrong!r} as the value of {source}, by which patients are searched as it came"
-            expected = f"write CX.1 | {UNCHANGED}; of {source} no other function can be used here"
+            expected = (
+                f"write CX.1 | {UNCHANGED}; another form of a number is said by identity.{NORMALISE} of the event file"
+            )
             problems.add(document, at, found, expected)
 
 
@@ -122,6 +125,20 @@ def _is_as_it_came(one: Alternative) -> bool:
     if isinstance(head, RepetitionPath) and head.type_ != "CX" and head.component == 0:
         return False
     return all(stage.name == UNCHANGED for stage in one.stages if isinstance(stage, FunctionCall))
+
+
+def conflicting_forms(documents: Documents, setting: Setting, channel: str) -> Iterator[Problem]:
+    """Yield a problem for each authority whose numbers have another form than those of one with the same system."""
+    rules = make_event_table(documents.events, Problems()).identity
+    first: dict[str, str] = {}
+    for name, form in rules.normalise.items():
+        system = system_named(name, setting)
+        other = first.setdefault(system, name)
+        if not form.same_as(rules.normalise[other]):
+            found = f"another form than for {other!r}, which is the same system on channel {channel} ({system})"
+            yield documents.events.problem(
+                ("identity", NORMALISE, name), found, "give one form to both, or name one only"
+            )
 
 
 PATIENT: Final = "Patient"

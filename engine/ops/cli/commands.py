@@ -98,6 +98,9 @@ PATIENTS: Final = {
     "show": Command(
         "Show what happened to a patient, by a number or an entry: a verdict, records now, numbers, merges, messages.",
     ),
+    "normalise": Command(
+        "Show what `identity.normalise` is to the numbers that are known, and write the changes of number to a file.",
+    ),
 }
 DUPLICATES: Final = {
     "list": Command(

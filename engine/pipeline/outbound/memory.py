@@ -21,8 +21,14 @@ CLAIMS_REMEMBERED: Final = 10_000
 class DestinationMemory:
     """Identities, ownership and merges of one destination as the journal holds them, and the newest event times."""
 
-    def __init__(self, destination: str, journal: Journal) -> None:
+    def __init__(
+        self,
+        destination: str,
+        journal: Journal,
+        other_forms: Callable[[str, Identity], tuple[Identity, ...]] = lambda _name, _identity: (),
+    ) -> None:
         self._destination = destination
+        self._other_forms = other_forms
         self._journal = journal
         self._newest: OrderedDict[tuple[int, str], datetime | None] = OrderedDict()
         self._claims: OrderedDict[str, dict[str, frozenset[str] | None]] = OrderedDict()
@@ -36,6 +42,10 @@ class DestinationMemory:
             )
             for one in found.values()
         }
+
+    def other_forms(self, identity: Identity) -> tuple[Identity, ...]:
+        """Return the spellings in which a number was known before it had a form (`normalise`)."""
+        return self._other_forms(self._destination, identity)
 
     async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:
         """Return the digests a source last wrote to a resource, by slice."""

@@ -64,7 +64,7 @@ async def _at(
     ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]],
     seconds: float = SECONDS,
 ) -> T | str:
-    memory = DestinationMemory(name, operations.journal)
+    memory = DestinationMemory(name, operations.journal, operations.other_forms)
     try:
         async with asyncio.timeout(seconds), operations.room:
             return await ask(operations.server(name), memory)
@@ -106,7 +106,7 @@ async def ask(operations: EntryOperations, seq: int, destination: str = "", name
     view = await operations.entry(seq)
     held = _held(view, destination)
     plan = _plan(operations, view, held.destination)
-    memory = DestinationMemory(held.destination, operations.journal)
+    memory = DestinationMemory(held.destination, operations.journal, operations.other_forms)
     async with operations.room:
         server = operations.server(held.destination)
         question = await server.question(plan, memory, at=operations.clock(), named=named)

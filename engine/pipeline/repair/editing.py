@@ -122,7 +122,7 @@ async def _at(
     plan = held("unreadable") if message is None else _plan(feed.mapping_at(name), message)
     if isinstance(plan, Verdict):
         return DryRun(plan)
-    memory = DestinationMemory(name, operations.journal)
+    memory = DestinationMemory(name, operations.journal, operations.other_forms)
     async with operations.room:
         return await operations.server(name).dry_run(
             plan, memory, at=operations.clock(), channel=feed.channel, decided=decided

@@ -11,6 +11,7 @@ from typing import Final
 from engine.config.channel import Channel, Mode
 from engine.deliver.destination import FhirDestination
 from engine.errors import ForbiddenMoveError, UsageError
+from engine.fhir.plan import Identity
 from engine.hl7.header import read_header
 from engine.journal.entry import AckOutcome, NewEntry, State
 from engine.journal.journal import Journal
@@ -35,7 +36,7 @@ MOST_AT_ONCE: Final = 4
 class EntryOperations:
     """Operations on entries of a running engine, and what they share; `room` bounds how many ask servers at once.
 
-    `changes` makes the messages of the events of FHIR servers.
+    `changes` makes the messages of the events of FHIR servers. `other_forms`: of a number that a destination knows.
     """
 
     folder: Path
@@ -44,6 +45,7 @@ class EntryOperations:
     dispatches: Mapping[str, Dispatch]
     clock: Callable[[], datetime]
     changes: ChangeMessages
+    other_forms: Callable[[str, Identity], tuple[Identity, ...]]
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE))
 
     async def entry(self, seq: int) -> EntryView:

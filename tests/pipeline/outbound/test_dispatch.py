@@ -32,7 +32,7 @@ async def test_a_breaker_whose_time_comes_during_a_look_is_looked_at_again_at_on
     throttle = DeliveryThrottle("d", 8, Retry(), lambda: next(early, UNTIL + 0.001), lambda: 0.0)
     throttle.breaker = replace(Breaker(), gate=BreakerState.OPEN, failures=6, until=UNTIL)
     pauses, time = SimpleNamespace(of=lambda _name: None), SimpleNamespace(mind=_nothing)
-    shared: Any = SimpleNamespace(pauses=pauses, clock=lambda: NOW, time=time, feeds={})
+    shared: Any = SimpleNamespace(pauses=pauses, clock=lambda: NOW, time=time, feeds={}, other_forms=None)
     destination = SimpleNamespace(settings=SimpleNamespace(in_feed_order=False))
     dispatch = Dispatch("d", cast("FhirDestination", destination), desk.journal, throttle, shared)
     dispatch._checked = dispatch._probing = True
@@ -44,7 +44,9 @@ async def test_a_breaker_whose_time_comes_during_a_look_is_looked_at_again_at_on
 
 async def test_what_was_delivered_is_written_down_before_a_stop_ends(desk: Desk) -> None:
     """Also where the answer comes once the stop has begun: a restart would carry it out again."""
-    shared: Any = SimpleNamespace(pauses=SimpleNamespace(of=lambda _name: None), clock=lambda: NOW, feeds={}, time=None)
+    shared: Any = SimpleNamespace(
+        pauses=SimpleNamespace(of=lambda _name: None), clock=lambda: NOW, feeds={}, time=None, other_forms=None
+    )
     destination = SimpleNamespace(settings=SimpleNamespace(in_feed_order=False))
     throttle = DeliveryThrottle("d", 8, Retry(), lambda: 0.0, lambda: 0.0)
     dispatch = Dispatch("d", cast("FhirDestination", destination), desk.journal, throttle, shared)

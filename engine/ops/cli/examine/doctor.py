@@ -7,16 +7,17 @@ from typing import Annotated, Final
 
 import typer
 
-from engine.errors import AdtEngineError, ConfigurationError
-from engine.journal.opening import address_of
-from engine.ops.cli.examine.check import Check, CheckStatus
+from engine.errors import AdtEngineError, ConfigurationError, JournalUnusableError
+from engine.journal.opening import address_of, exists
+from engine.ops.cli.examine.check import Check, CheckStatus, check
 from engine.ops.cli.examine.destinations import destinations, secrets
 from engine.ops.cli.examine.events import events
 from engine.ops.cli.examine.machine import listeners, machine
 from engine.ops.cli.examine.shared_journal import shared_journal
+from engine.ops.cli.messages.number_forms import number_reports
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import client
-from engine.pipeline.configuration import Files, configure
+from engine.pipeline.configuration import Configuration, Files, configure
 from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Data, Mappings
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
 
@@ -75,9 +76,24 @@ def _checks(files: Files) -> Iterator[Check]:
     yield Check("files", CheckStatus.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
     for channel in channels:
         yield from listeners(channel, running=running)
+    yield from _numbers(files, configuration)
     yield from secrets(configuration)
     yield from asyncio.run(destinations(configuration, files.data))
     yield from asyncio.run(events(configuration))
+
+
+def _numbers(files: Files, configuration: Configuration) -> Iterator[Check]:
+    """Yield what the forms of numbers are to those that are known, where an engine has run here."""
+    if not exists(files.data):
+        return
+    do = "look at them before you reload: adt-engine patients normalise CHANNEL"
+    try:
+        found = number_reports(files, configuration)
+    except JournalUnusableError:
+        return  # said by what is looked at first
+    for one in found:
+        changed = one.in_force != one.by_files or bool(one.survey.clashes)
+        yield check("numbers", one.text(), good=not changed, do=do, otherwise=CheckStatus.LOOK)
 
 
 def _running(data: Path) -> bool:

@@ -24,6 +24,7 @@ from engine.ops.cli.mapping.mappings import (
 )
 from engine.ops.cli.mapping.page import Html, ReportSection, write_page
 from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message
+from engine.ops.cli.messages.number_forms import numbers_changed
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
 from engine.ops.views.differences import summed
@@ -72,7 +73,7 @@ def diff(
     named, on = chosen_mapping(channel_in(channel), channel, name, destination)
     check_server(on, destination)
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
-    unreadable = None
+    unreadable, numbers = None, []
     if server:
         if data is None or old or new:
             raise UsageError("--server needs --data with the data folder of an engine, and no mappings")
@@ -82,7 +83,9 @@ def diff(
     else:
         if not old or not new:
             raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
-        compared = Comparison(*(compile_mapping(read(_folders(one), named), on) for one in (old, new)))
+        before, after = (compile_mapping(read(_folders(one), named), on) for one in (old, new))
+        compared = Comparison(before, after)
+        numbers = numbers_changed(data, on, before, after)
         unreadable = each_message(MessageSelection(files, data, chosen, limit), on, compared.add)
         found = compared.found
     shown = values or (data is None and not server)
@@ -94,9 +97,9 @@ def diff(
             *_paged(found, shown=values),
         )
     if as_json:
-        print_json(_made(found, unreadable, shown=shown))
+        print_json(_made(found, unreadable, shown=shown) | ({"numbers": numbers} if numbers else {}))
     else:
-        typer.echo("\n".join(_lines(found, unreadable, shown=shown)))
+        typer.echo("\n".join((*numbers, *_lines(found, unreadable, shown=shown))))
     if found.differing and fail_on_change:
         raise typer.Exit(1)
 

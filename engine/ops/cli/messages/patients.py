@@ -8,6 +8,7 @@ import typer
 
 from engine.errors import AdtEngineError, UsageError
 from engine.ops.cli.messages.listing import show as show_rows
+from engine.ops.cli.messages.number_forms import normalise
 from engine.ops.operations.fields import digits_of
 from engine.ops.operations.messages import ListMessages
 from engine.ops.operations.patients import FindPatients, NameEntries, SearchPatients, ShowPatient
@@ -31,6 +32,7 @@ from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="Find patients by names and numbers, and show everything about one.", no_args_is_help=True)
+app.command()(normalise)
 
 HEADINGS: Final = ("Entry #", "Name", "Numbers", "Lane #")
 STYLES: Final = {

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ from engine.config.channels import load_channels
 from engine.config.schema import CHANNEL_FILES, schemas
 from engine.errors import AdtEngineError
 from engine.ops.cli.init.init import init
+from engine.ops.cli.messages.number_forms import number_reports
 from engine.ops.cli.messages.replays import DryRun, dry_runs, plan_lines, trial_lines, watch
 from engine.ops.operations.channels import (
     AllowMerge,
@@ -45,6 +47,8 @@ from engine.terminal.options import (
 from engine.terminal.schemas import SchemaFolder, show_schemas
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
 
+HasRun = Annotated[Path | None, typer.Option("--data", help="The data folder of an engine that has run.")]
+
 app = typer.Typer(help="Make, check, list, start, stop and drain channels.", no_args_is_help=True)
 
 POLL_SECONDS: Final = 1.0
@@ -62,24 +66,29 @@ def check(
     mappings: Mappings = None,
     offline: Offline = False,
     strict: Strict = False,
+    data: HasRun = None,
     as_json: AsJson = False,
 ) -> None:
     """Check all files of a folder of channels and the mappings they name, as a start and a reload do.
 
     Channel files, `alerts.yaml` and `sites.yaml`. All problems at once, each with file, line and column; exit 2 if
     there is one. Warnings do not fail without --strict. Run it as the engine's user, where the engine runs; elsewhere
-    with --offline.
+    with --offline. With --data, also what a changed `identity.normalise` is to the numbers that an engine knows.
 
     Example: adt-engine channels check --channels channels
     """
-    examined = examine(Files(channels, mappings, DATA), machine=not offline)
+    files = Files(channels, mappings, DATA if data is None else data.resolve())
+    examined = examine(files, machine=not offline)
+    used = examined.configuration
+    numbers = [] if data is None or used is None else [one.text() for one in number_reports(files, used)]
     if as_json:
-        used = examined.configuration
-        conclude_json(
-            {"channels": list(used.channels) if used else []}, examined.problems, examined.warnings, strict=strict
-        )
+        more = {} if data is None else {"numbers": numbers}
+        shown = {"channels": list(used.channels) if used else [], **more}
+        conclude_json(shown, examined.problems, examined.warnings, strict=strict)
         return
     ended = conclude(examined.problems, examined.warnings, strict=strict)
+    for line in numbers:
+        note(line)
     count = len(examined.usable().channels)
     print_line(f"{count} channel{'s' if count > 1 else ''} in {channels}: {ended}")
 
