@@ -158,11 +158,30 @@ def _number_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     system = context.identifiers.resource_system
 
     def apply(cells: Cells, reading: MessageReading) -> str:
-        parts = [cells.leaf(4, part) for part in (1, 2, 3)]
-        authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
-        return system(authority, words[0], reading.facility)
+        return system(_authority_at(cells, CX_AUTHORITY), words[0], reading.facility)
 
     return apply
+
+
+def _assigned_system(authority: int, type_: int) -> Callable[[FunctionContext, tuple[str, ...]], Apply]:
+    """Return the maker of a number's system by the components of its authority (HD) and its type; the word: none."""
+
+    def make(context: FunctionContext, words: tuple[str, ...]) -> Apply:
+        system = context.identifiers.resource_system
+
+        def apply(cells: Cells, reading: MessageReading) -> str:
+            kind = text_at(cells.first, type_ - 1) or words[0]
+            return system(_authority_at(cells, authority), kind, reading.facility)
+
+        return apply
+
+    return make
+
+
+def _authority_at(cells: Cells, component: int) -> Authority:
+    """Return the authority in a component (HD)."""
+    parts = [cells.leaf(component, part) for part in (1, 2, 3)]
+    return Authority(*(part if isinstance(part, str) else "" for part in parts))
 
 
 def _place_name(_: FunctionContext, words: tuple[str, ...]) -> Apply:
@@ -212,6 +231,9 @@ def _plain(apply: Apply) -> Callable[[FunctionContext, tuple[str, ...]], Apply]:
 
 TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
 CODES: Final = tuple(range(1, 14))
+CX_AUTHORITY: Final = 4
+XCN_PARTS: Final = (9, 13)
+XON_PARTS: Final = (6, 7)
 FUNCTIONS: Final[Mapping[str, Function]] = {
     **TEXT_FUNCTIONS,
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
@@ -305,6 +327,22 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     ),
     "number-system": Function(
         CELLS, "uri", _number_system, "a CX's FHIR system as a number of the type named (VN)", words=1, reads=(4,)
+    ),
+    "person-system": Function(
+        CELLS,
+        "uri",
+        _assigned_system(*XCN_PARTS),
+        "an XCN's FHIR system, by its authority and type (else the word), or by MSH-4",
+        words=1,
+        reads=XCN_PARTS,
+    ),
+    "organization-system": Function(
+        CELLS,
+        "uri",
+        _assigned_system(*XON_PARTS),
+        "an XON's FHIR system, by its authority and type (else the word), or by MSH-4",
+        words=1,
+        reads=XON_PARTS,
     ),
     "place-name": Function(
         CELLS,

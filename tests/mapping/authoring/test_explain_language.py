@@ -99,6 +99,10 @@ WORDS: Final[dict[str, Word]] = {
         "ZFN-18 | identifier-use", {"ZFN-18": "8^^^^^^^20200101", "the day of the event": "20260302"}, "old", "Code"
     ),
     "number-system": Word("PID-3 | number-system(VN)", {"PID-3": RVB_ID}, "urn:rvb#VN", "Uri"),
+    "person-system": Word("PV1-7 | person-system(PRN)", {"PV1-7": "47^Hill^Ann"}, "#PRN", "Uri"),
+    "organization-system": Word(
+        "ZFN-19 | organization-system(company)", {"ZFN-19": "Mill^^^^^RVB"}, "urn:rvb#company", "Uri"
+    ),
     "place-name": Word("ZFN-10 | place-name(2)", {"ZFN-10": "W^301"}, "W 301"),
     "entity-system": Word("ZFN-11 | entity-system(thing)", {"ZFN-11": "N^NS^1.2.3^ISO"}, "urn:oid:1.2.3#thing", "Uri"),
     "universal-uri": Word("ZFN-13 | universal-uri", {"ZFN-13": "ns^1.2.3^ISO"}, "urn:oid:1.2.3", "Uri"),
@@ -162,7 +166,9 @@ def _file() -> str:
 
 
 FILE: Final = {"resources/patient.yaml": _file()}
-OWN: Final = Example(FILE, "adt", "ADT^A01", PATIENT + VISIT + FUNCTION_SEGMENT.rstrip("\r") + "|8^^^^^^^20200101\r")
+OWN: Final = Example(
+    FILE, "adt", "ADT^A01", PATIENT + VISIT + FUNCTION_SEGMENT.rstrip("\r") + "|8^^^^^^^20200101|Mill^^^^^RVB\r"
+)
 
 
 @pytest.fixture(scope="module")
