@@ -109,7 +109,7 @@ def places(message: Message) -> Iterable[tuple[str, str, str]]:
     planned = message.get("PV1", 2) == "P" or message.event in {"A05", "A14"}
     over = message.event == "A03" or message.get("PV1", 45) not in {"", NULL}
     here = "completed" if over else "planned" if planned else "active"
-    for number, status in ((3, here), (6, "completed"), (42, "planned")):
+    for number, status in ((3, here), (6, "completed"), (42, "reserved")):
         parts = message.get("PV1", number).split("^")
         if parts[0]:
             yield f"PV1-{number}", " ".join(filter(None, parts[:3])), status

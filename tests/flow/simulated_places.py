@@ -100,7 +100,7 @@ class Whereabouts:
 
 
 def _timed(place: Place, message: Message) -> Place:
-    since = message.at if message.event in ARRIVES and place.status != "planned" else ""
+    since = message.at if message.event in ARRIVES and place.status not in {"planned", "reserved"} else ""
     if place.status != "completed":
         return replace(place, since=since)
     told = message.get("PV1", 45)
