@@ -4,8 +4,6 @@ from collections import Counter
 from importlib import import_module
 from typing import Any
 
-import pytest
-
 from engine.errors import MessageError
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
@@ -13,36 +11,31 @@ from engine.hl7.message import parse
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.subject.subject import Disposition
 from tests.conftest import CorpusFile
-from tests.corpus.agreements import REASONS, REFUSED, Row, agreed, rows
 from tests.corpus.origins import mapping_in, pairs
+from tests.mapping.differences import Comparison, Difference, comparisons, data
 
 MODELS = {"R4": "fhir.resources.R4B", "STU3": "fhir.resources.STU3"}
 
 
-def test_every_reason_is_given_and_used() -> None:
-    """Each disagreement has a reason, and each reason a disagreement."""
-    given = [reason for lines in rows().values() for line in lines for reason in line.reasons]
-    assert all(line.reasons for lines in rows().values() for line in lines)
-    assert set(given) == set(REASONS)
-
-
 def test_facts_agree_or_differ_for_a_reason(corpus: tuple[CorpusFile, ...]) -> None:
-    """Of every message whose origin ships what it expects: as many facts agree and differ as the table says."""
-    table, counts = rows(), agreed()
-    found: dict[str, int] = {}
+    """Of every message whose origin ships what it expects: as many facts agree and differ as is recorded."""
+    recorded, refused, found = comparisons(), data()["refused"], {}
     for pair in pairs(corpus):
-        if pair.name in REFUSED:
-            assert any(REFUSED[pair.name] in finding for finding in pair.judged["findings"])
+        if pair.name in refused:
+            assert any(refused[pair.name] in finding for finding in pair.judged["findings"])
             continue
-        kinds = sorted({fact.kind for fact in pair.theirs | pair.ours})
-        told = {kind: pair.count(kind) for kind in kinds}
-        found[pair.name] = sum(both for both, _, _ in told.values())
-        reasons = {row.kind: row.reasons for row in table[pair.name]}
-        differing = [
-            Row(kind, theirs, ours, reasons.get(kind, ())) for kind, (_, theirs, ours) in told.items() if theirs or ours
-        ]
-        assert tuple(differing) == table[pair.name], pair.name
-    assert found == counts
+        known = recorded[pair.name]
+        reasons = {one.kind: one.reasons for one in known.differences}
+        counts = {kind: pair.count(kind) for kind in sorted({fact.kind for fact in pair.theirs | pair.ours})}
+        differences = tuple(
+            Difference(kind, theirs, ours, reasons.get(kind, ()))
+            for kind, (_, theirs, ours) in counts.items()
+            if theirs or ours
+        )
+        equal = sum(both for both, _, _ in counts.values())
+        found[pair.name] = Comparison(known.by, equal, differences)
+        assert found[pair.name] == known, pair.name
+    assert found.keys() == recorded.keys()
 
 
 def test_every_message_maps_or_is_refused_by_name(corpus: tuple[CorpusFile, ...]) -> None:
@@ -85,9 +78,3 @@ def _faults(body: dict[str, Any]) -> list[str]:
         except ValueError as error:
             faults.append(f"{name} {version} {error}"[:400])
     return faults
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_refused_by_name(name: str) -> None:
-    """What is not ADT is refused, and stands in no line of the table."""
-    assert name not in rows()

@@ -1,18 +1,18 @@
 """What the guide maps is read by the shipped mapping, field by field and component by component, or has a reason.
 
-The reasons are in `mappings/v2-to-fhir.md`.
+The reasons are in `tests/mapping/differences.yaml`, and on the page mappings/differences.md.
 """
 
 import re
 from functools import partial
 from importlib import import_module
-from itertools import takewhile
 
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.survey import Survey
 from engine.mapping.authoring.trace import Trace, TracingCompiler
 from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.files.reference import segments
+from tests.mapping.differences import data
 from tests.mapping.v2_to_fhir import MAPPED, PAGE, readers, written
 
 # The components with a row in the map of a data type, as the guide's segment maps name it for most fields of the type.
@@ -60,17 +60,9 @@ TYPES = (
 TEXT = PAGE.read_text("utf-8")
 
 
-def table(head: str) -> list[list[str]]:
-    """The rows of one of the two tables of reasons, by the head of its first column."""
-    lines = TEXT.split(f"| {head} |")[1].splitlines()[2:]
-    rows = list(takewhile(lambda line: line.startswith("| "), lines))
-    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in rows]
-
-
 def reasoned() -> set[str]:
     """Every field with a reason."""
-    rows = [row[0] for row in table("Fields")]
-    return {match.group() for row in rows for match in re.finditer(r"\b[A-Z][A-Z0-9]{2}-\d+", row)}
+    return {field for row in data()["fields"] for field in row["of"]}
 
 
 def test_the_table_is_what_the_files_read(source: MappingSource) -> None:
@@ -115,16 +107,19 @@ def unread(source: MappingSource) -> set[str]:
 def with_reason(of: set[str]) -> set[str]:
     """Which of these components have a reason: a row's, in the fields that it names or in all of their type."""
     found = set()
-    for components, fields, _ in table("Components"):
+    for row in data()["components"]:
+        components, fields = row["components"], row["of"]
         type_ = components.partition(".")[0]
         spans = re.findall(rf"{type_}\.(\d+)(?: to {type_}\.(\d+))?", components)
         numbers = {number for first, last in spans for number in range(int(first), int(last or first) + 1)}
         places = [one.rpartition(".")[::2] for one in of]
-        row = {(place, number) for place, number in places if int(number) in numbers and _is_of(place, fields)}
-        named = {place for place, _ in row}
-        assert row, f"{components} of {fields}: a reason for nothing"
+        reasoned_here = {
+            (place, number) for place, number in places if int(number) in numbers and _is_of(place, fields)
+        }
+        named = {place for place, _ in reasoned_here}
+        assert reasoned_here, f"{components} of {fields}: a reason for nothing"
         assert fields.startswith("all ") or named == set(fields.split(", "))
-        found |= {f"{place}.{number}" for place, number in row}
+        found |= {f"{place}.{number}" for place, number in reasoned_here}
     return found
 
 
