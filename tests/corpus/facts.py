@@ -1,6 +1,6 @@
 """Facts of resources, put so that two converters' words for the same fact are equal: texts trimmed, instants in UTC."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +44,18 @@ def _encounter(body: Json) -> Iterator[Fact]:
     yield Fact("Encounter.period.end", (instant(period.get("end")),))
     for identifier in body.get("identifier", ()):
         yield Fact("Encounter.identifier", (_text(identifier.get("value")),))
+    for one in body.get("location", ()):
+        place = _text(one["location"].get("display"))
+        yield Fact("Encounter.location", (place, _text(one.get("status"))) if place else ())
+
+
+def located(body: Json, names: Mapping[str, str]) -> Json:
+    """Return an encounter whose places are shown by their names, as a reference has them; any other body as it is."""
+    places = body.get("location") if body["resourceType"] == "Encounter" else None
+    if not places:
+        return body
+    named = [{**one, "location": {"display": names.get(one["location"].get("reference", ""))}} for one in places]
+    return {**body, "location": named}
 
 
 def _coverage(body: Json) -> Iterator[Fact]:

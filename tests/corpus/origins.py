@@ -11,7 +11,7 @@ from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, compile_mapping, load
 from tests.conftest import CorpusFile
-from tests.corpus.facts import Fact, facts
+from tests.corpus.facts import Fact, facts, located
 
 EXPECTED = ".expected.json"
 TYPES = (
@@ -65,11 +65,16 @@ def pairs(corpus: tuple[CorpusFile, ...]) -> tuple[Pair, ...]:
             mapping = next(one for beginning, one in mappings.items() if file.name.startswith(beginning))
             made = outcome(mapping, parse(file.raw, undecodable="replace"))
             entries = json.loads(expected.read_text("utf-8"))["entry"]
-            theirs = frozenset().union(*(facts(entry["resource"]) for entry in entries))
+            bodies = [entry["resource"] for entry in entries]
+            names = {f"Location/{body['id']}": body.get("name", "") for body in bodies if "id" in body}
+            theirs = frozenset().union(*(facts(located(body, names)) for body in bodies))
             found.append(Pair(file.path.stem, made, theirs, _ours(made)))
     return tuple(found)
 
 
 def _ours(made: dict[str, Any]) -> frozenset[Fact]:
     bodies = [one[key] for one in made.get("interactions", ()) for key in ("patient", "resource") if key in one]
-    return frozenset().union(*map(facts, bodies)) if bodies else frozenset()
+    visits = (body for body in bodies if body["resourceType"] == "Encounter")
+    places = (place["location"].get("reference", "") for visit in visits for place in visit.get("location", ()))
+    names = {reference: reference.rpartition("|")[2].partition("/")[0] for reference in places}
+    return frozenset().union(*(facts(located(body, names)) for body in bodies)) if bodies else frozenset()
