@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from operator import methodcaller
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -29,22 +29,36 @@ _STANDARD: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = frozenset({"str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq"})
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ABSENT: Final = frozenset({"", "~", "null"})
+# How an open decision is marked in a comment, as drafts do.
+DECIDE: Final = "decide:"
+_MARK: Final = re.compile(rf"#[ \t]*{DECIDE}[ \t]*")
+_MOST_SHOWN: Final = 100
 
 Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[int, int]
+
+
+class DecisionMark(NamedTuple):
+    """A comment `# decide: ...` of a file: an open decision, by line and column."""
+
+    line: int
+    column: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AuthoredFile:
     """One authored file: its name as given, its plain value, and the line and column of every path in it.
 
-    `problems`: what its YAML must not hold (a key twice, an alias, a tag) and was left out of the value.
+    `problems`: what its YAML must not hold (a key twice, an alias, a tag) and was left out of the value. `marks`: the
+    decisions that its comments leave open.
     """
 
     file: str
     value: Any
     places: dict[tuple[Step, ...], Place]
     problems: tuple[Problem, ...] = ()
+    marks: tuple[DecisionMark, ...] = ()
 
     def place(self, path: tuple[Step, ...]) -> Place:
         """Return line and column of a path, or of its nearest ancestor that is in the file."""
@@ -56,6 +70,18 @@ class AuthoredFile:
         """Return a problem at `path`."""
         line, column = self.place(path)
         return Problem(self.file, line, column, ".".join(str(step) for step in path), found, expected)
+
+    def undecided(self, elsewhere: Iterable[int] = ()) -> Iterator[Problem]:
+        """Yield a problem for each mark of an open decision; none for the lines that `elsewhere` names."""
+        keys: dict[int, tuple[Step, ...]] = {}
+        for path, (line, _) in self.places.items():
+            if path:
+                keys.setdefault(line, path)
+        for mark in self.marks:
+            if mark.line not in elsewhere:
+                key = ".".join(map(str, keys.get(mark.line, ())))
+                found = f"undecided: {mark.text[:_MOST_SHOWN]}"
+                yield Problem(self.file, mark.line, mark.column, key, found, f"remove `# {DECIDE}` once it is decided")
 
 
 def read(path: Path) -> AuthoredFile:
@@ -115,7 +141,27 @@ def _parse(text: bytes | str, file: str) -> AuthoredFile:
         raise ConfigurationError(
             (Problem(file, *place, "", "bytes that are not text", "save the file as YAML in UTF-8"),)
         ) from error
-    return AuthoredFile(file, value, reader.places, tuple(reader.problems))
+    return AuthoredFile(file, value, reader.places, tuple(reader.problems), _marks(text))
+
+
+def _marks(text: bytes | str) -> tuple[DecisionMark, ...]:
+    """Return the marks in the comments of YAML that can be read; those in values are text."""
+    text = text if isinstance(text, str) else text.decode("utf-8-sig", "replace")
+    found = list(_MARK.finditer(text))
+    if not found:
+        return ()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    scalars = [
+        (token.start_mark.index, token.end_mark.index)
+        for token in yaml.scan(text, loader)
+        if isinstance(token, yaml.ScalarToken)
+    ]
+    marks: dict[int, DecisionMark] = {}
+    for one in found:
+        if not any(first <= one.start() < last for first, last in scalars):
+            line, column = text.count("\n", 0, one.start()) + 1, one.start() - text.rfind("\n", 0, one.start())
+            marks.setdefault(line, DecisionMark(line, column, text[one.end() :].partition("\n")[0].rstrip("\r")))
+    return tuple(marks.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +207,8 @@ def look(source: AuthoredFile, model: type[Model]) -> Looked[Model]:
         mended.rename(misspelt)
         if not faults or not mended.replace(wrong):
             break
-    looked = Looked(AuthoredFile(source.file, mended.value, mended.places), value, (), frozenset(mended.guessed))
+    made = AuthoredFile(source.file, mended.value, mended.places, marks=source.marks)
+    looked = Looked(made, value, (), frozenset(mended.guessed))
     problems += looked.ask("conflicts")
     return replace(looked, problems=tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
-from engine.config.channel import AnyDestination, Channel
+from engine.config.channel import AnyDestination, Channel, Mode
 from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.fhir_events import Outgoing
@@ -28,6 +28,7 @@ from engine.mapping.compile import MappingSource, compile_edits, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
+from engine.mapping.files.undecided import undecided_in
 from engine.mapping.language.number_form import AS_IT_CAME, NumberForm
 from engine.mapping.outgoing.change import OutgoingSetting
 from engine.mapping.outgoing.compile import OutgoingMapping, compile_outgoing, read_outgoing
@@ -125,11 +126,13 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
         new = {name: one for name, one in sources.items() if marks.get(name) not in in_force}
         problems += _failures(files, new, by_name)
     looked: tuple[Looked[Any], ...] = (*read, alerting, sites)
-    problems += [problem for one in looked for problem in one.ask("undecided")]
+    problems += [problem for one in (alerting, sites) for problem in one.ask("undecided")]
+    unsettled = _undecided(read, sources)
+    problems += unsettled.live
     if machine:
         problems += [problem for one in looked for problem in lacking(one)]
     warnings = tuple(warning for one in looked for warning in one.ask("warnings"))
-    warnings += _negations(read, sources)
+    warnings += _negations(read, sources) + unsettled.shadow
     destinations = {one.name: one.server for channel in channels for one in channel.destinations}
     whole = None
     if not problems and alerting.value is not None and sites.value is not None:
@@ -352,6 +355,27 @@ def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSou
         if channel is not None and channel.mapping in known:
             found += looked.located(known[channel.mapping].of_channel(channel))
     return tuple(sorted(set(found)))
+
+
+class UndecidedPlaces(NamedTuple):
+    """What files leave open: of channels that write, and of those in shadow mode alone."""
+
+    live: tuple[Problem, ...]
+    shadow: tuple[Problem, ...]
+
+
+def _undecided(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSource]) -> UndecidedPlaces:
+    """Return the placeholders and marks of channel files, and of the mappings that they name."""
+    live: set[Problem] = set()
+    shadow: set[Problem] = set()
+    for looked in read:
+        found = list(looked.ask("undecided"))
+        found += looked.source.undecided({one.line for one in found})
+        for name in {name for _, name in _named(looked.value)} & sources.keys():
+            found += undecided_in(sources[name].documents)
+        is_shadow = looked.value is not None and looked.value.mode is Mode.SHADOW
+        (shadow if is_shadow else live).update(found)
+    return UndecidedPlaces(tuple(sorted(live)), tuple(sorted(shadow - live)))
 
 
 def _is_guess(problem: Problem, looked: Looked[Channel]) -> bool:

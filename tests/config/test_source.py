@@ -76,3 +76,38 @@ def test_no_input_raises_anything_else(text: bytes | str) -> None:
     """Whatever stands in a file, it is read or refused with problems."""
     with suppress(ConfigurationError):
         parse(text, "f.yaml")
+
+
+def test_marks_of_open_decisions_are_those_of_comments() -> None:
+    """Each with its line, column and key; in a value, quoted, folded or plain, the same words are text."""
+    text = (
+        "# decide: which\n"
+        "zone: UTC   # decide: the zone\n"
+        "a: '# decide: text'   # decide: é\n"
+        "c: |\n  # decide: text\n  more\n"
+        "#   row: {x: y}   # decide: a row\r\n"
+        "d: 1  # decided: no\n"
+    )
+    source = parse(text, "f.yaml")
+    assert [tuple(mark) for mark in source.marks] == [
+        (1, 1, "which"),
+        (2, 13, "the zone"),
+        (3, 23, "é"),
+        (7, 19, "a row"),
+    ]
+    assert [(one.line, one.path, one.found) for one in source.undecided({3})] == [
+        (1, "", "undecided: which"),
+        (2, "zone", "undecided: the zone"),
+        (7, "", "undecided: a row"),
+    ]
+
+
+@given(st.text(alphabet=st.sampled_from("ab:# -'\"|>\n\u2028é{}[]decide "), max_size=60))
+def test_marks_are_found_in_any_text(text: str) -> None:
+    """Whatever is around it, a mark in a line of its own is found, in its line, and the value stays the same."""
+    with suppress(ConfigurationError):
+        before = parse(text, "f.yaml")
+        marked = parse(f"# decide: x\n{text}", "f.yaml")
+        assert marked.value == before.value
+        assert (marked.marks[0].line, marked.marks[0].text) == (1, "x")
+        assert len(marked.marks) == len(before.marks) + 1

@@ -116,6 +116,7 @@ CHANNELS: Final = {
     "two documents": "channel: a\n---\nchannel: b\n",
     "too large": "#" * 1_048_577,
 }
+MARKED: Final = {"a.yaml": GOOD + "timezone: UTC   # decide: the zone\n# decide: which events\n"}
 TWO: Final = {
     "a.yaml": GOOD + "    timeout_seconds: 5\n",
     "b.yaml": GOOD + "    timeout_seconds: 6\n",
@@ -293,6 +294,7 @@ def _told_of_channels(folder: Path) -> Iterator[Told]:
         yield from _channel(f"criteria {number}", folder, {"a.yaml": text})
     for row, text in CHANNELS.items():
         yield from _channel(row, folder, {"a.yaml": text})
+    yield from told("a mark", folder / "a mark", tuple(scan(write(folder / "a mark", MARKED) / "a.yaml").undecided()))
     for number, text in enumerate(CLIENTS):
         lines = "".join(f"    {line}\n" for line in text.splitlines())
         with patch.dict(os.environ, UNFIT):

@@ -256,6 +256,11 @@ COSTLY: Final = {
     + "        - {each: NK1-5, value: XTN.1}\n" * 250,
 }
 MANY: Final = ("A08", "A18", "A28", "A29", "A31", "A47")
+OPEN: Final = file_of(
+    "resources__patient",
+    f"{PATIENT_FILE}# decide: which fields\nadd:\n  extension:\n    - url: urn:decide:extension:ZPI-2\n"
+    "      valueString: ZPI-2\n",
+)
 NEGATIVE: Final = {
     "a filter of many events": file_of(
         "adt",

@@ -12,7 +12,8 @@ from engine.mapping.authoring.case import read_cases, run_cases
 from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import MappingSource, compile_edits, compile_mapping, load
-from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OWN, PATIENT, Files, file_of
+from engine.mapping.files.undecided import undecided_in
+from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OPEN, OWN, PATIENT, Files, file_of
 from tests.errors.shipped import write
 from tests.errors.told import Told, rows_of, told
 from tests.mapping.language import test_comparison, test_errors, test_language, test_mistakes, test_string_functions
@@ -95,6 +96,8 @@ def told_of_mappings(folder: Path, shipped: Path) -> Iterator[Told]:
     for row, files in NEGATIVE.items():
         own = write(folder / row, files)
         yield from told(row, own, Negations(load([own, shipped], "adt").documents).warnings())
+    own = write(folder / "undecided", OPEN)
+    yield from told("undecided", own, tuple(undecided_in(load([own, shipped], "adt").documents)))
 
 
 def _run(file: Path, source: MappingSource, channels: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 ROOMS: Final = ("engine/mapping", "engine/config", "engine/pipeline/configuration.py")
 # Modules whose texts are of something else than a file that somebody wrote.
 ELSEWHERE: Final = {
+    "engine/mapping/authoring/draft_authorities.py": "remarks in a file that is drafted from a feed",
     "engine/mapping/authoring/draft_channel.py": "remarks in a file that is drafted from a feed",
     "engine/mapping/authoring/feed.py": "what the bytes of a message are, in a report on a feed",
 }

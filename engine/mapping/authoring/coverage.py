@@ -10,6 +10,7 @@ from engine.config.channel import Channel
 from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
 from engine.mapping.authoring.evidence import Evidence, element_names, element_of
+from engine.mapping.authoring.local_codes import LocalCodes, MissingCode
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.survey import Survey, name_of
 from engine.mapping.authoring.trace import Trace, TracingCompiler
@@ -21,14 +22,6 @@ from engine.mapping.language.scope import Scope
 from engine.mapping.subject.subject import AppliedFilter
 
 INDEX: Final = re.compile(r"\[\d+\]|\(\d+\)")
-
-
-class MissingCode(NamedTuple):
-    """A code that its table does not have, and the field it came in."""
-
-    table: str
-    code: str
-    field: str
 
 
 class Unused(NamedTuple):
@@ -44,7 +37,8 @@ class Unused(NamedTuple):
 class Coverage:
     """The findings over all messages so far; counts are of messages, those of codes of occurrences.
 
-    `tables` counts the look-ups by table and field. `file`: the channel's, with its filters.
+    `tables` counts the look-ups by table and field; `local` the codes without a row of every field that the mapping
+    looks up, also of resources that are not sent. `file`: the channel's, with its filters.
     """
 
     source: MappingSource
@@ -55,17 +49,20 @@ class Coverage:
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
     codes: Counter[MissingCode] = field(default_factory=Counter)
+    local: Counter[MissingCode] = field(default_factory=Counter)
     tables: Counter[tuple[str, str]] = field(default_factory=Counter)
     produced: set[str] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
     _trace: Trace = field(default_factory=Trace)
     _mapping: Mapping = field(init=False)
     _survey: Survey = field(init=False)
+    _bound: LocalCodes = field(init=False)
 
     def __post_init__(self) -> None:
         self._mapping = compile_mapping(self.source, self.channel, partial(TracingCompiler, self._trace), self.file)
         self.filters.update(dict.fromkeys(self._mapping.filters, 0))
         self._survey = Survey(self._trace, self.source.documents)
+        self._bound = LocalCodes(self._trace, self.source)
 
     def add(self, message: Message) -> dict[str, Any]:
         """Map one message, note its reads, look-ups and elements, and return its outcome."""
@@ -76,11 +73,18 @@ class Coverage:
         if "filter" in result:
             self.filters[AppliedFilter(**result["filter"])] += 1
         self.unread.update(one.path for one in self._survey.unread(message))
+        self.local.update(self._bound.missing(message))
         for one in TraceWalk(self.source).evidence(self._trace.roots):
             self._note(one)
         for root in self._trace.roots:
             self._visit(root)
         return result
+
+    def missing(self) -> Counter[MissingCode]:
+        """Return the codes without a row: of a field with several tables those that the first of them should have."""
+        bound = {(one.code, one.field) for one in self.local}
+        others = {one: count for one, count in self.codes.items() if (one.code, one.field) not in bound}
+        return self.local + Counter(others)
 
     def never_produced(self) -> list[str]:
         """Return the elements of resource files that no message produced; for a whole one only its name."""

@@ -1,39 +1,22 @@
 """Drafts a feed's files from its messages: the channel with senders, authorities, zone and character set."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator
-from hashlib import sha256
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args
-from urllib.parse import quote
 
-from engine.config.channel import UNDECIDED, ProcessingId, Version
+from engine.config.channel import ProcessingId, Version
+from engine.config.destination import NOWHERE
+from engine.config.source import DECIDE
 from engine.hl7.events import ADT
-from engine.mapping.authoring.draft_mapping import UnmappedContent, mapping_files
-from engine.mapping.authoring.draft_text import (
-    ALSO,
-    DECIDE,
-    IDENTITY,
-    MAPPINGS,
-    MOST,
-    RESULTS,
-    counted,
-    events_of,
-    in_of,
-    quoted,
-)
-from engine.mapping.authoring.feed import FeedSurvey, SeenAuthority, is_shown, named_times, ranked
+from engine.mapping.authoring.draft_authorities import authority_lines
+from engine.mapping.authoring.draft_mapping import UnmappedContent, mapping_files, table_files
+from engine.mapping.authoring.draft_text import MAPPINGS, MOST, counted, events_of, in_of, quoted
+from engine.mapping.authoring.feed import FeedSurvey, is_shown, named_times, ranked
+from engine.mapping.authoring.senders import ProposedChannel
 from engine.mapping.compile import MappingSource
-from engine.mapping.files.reference import segments
-from engine.mapping.language.identifier import universal_uri
 
-PLACEHOLDER: Final = f"{UNDECIDED}authority:"
-LONGEST_NAME: Final = 200
 MERGES: Final = "merge patient"
-# Visits and accounts, whose numbers have an authority like those of patients.
-VISITS: Final = frozenset({"PID-18", "PV1-5", "PV1-19", "PV1-50"})
-# A URI that needs no quotes in YAML.
-_URI_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9/][A-Za-z0-9/._~%:-]*[A-Za-z0-9/]")
+FIRST_PORT: Final = 2575
 
 
 def feed_name(feed: FeedSurvey) -> str:
@@ -44,39 +27,22 @@ def feed_name(feed: FeedSurvey) -> str:
     return "-".join(words)[:64].strip("-") or "new-feed"
 
 
-def authorities_of(feed: FeedSurvey, source: MappingSource) -> dict[str, tuple[str, str]]:
-    """Return the authorities of numbers, by the channel's names: the system of each, and the evidence.
-
-    Those whose numbers are all of types that have a system of their own (SS) need none.
-    """
-    systems = (source.documents.events.value.get("identity") or {}).get("systems") or {}
-    found: dict[str, Counter[SeenAuthority]] = {}
-    for one, count in feed.authorities.items():
-        key = one.namespace or one.universal
-        if (
-            one.type_ not in systems
-            and _names_numbers(one.field)
-            and _is_authority(key)
-            and (key or one.field == IDENTITY)
-        ):
-            found.setdefault(key, Counter())[one] += count
-    named = sorted(found.items(), key=lambda item: (-item[1].total(), item[0]))
-    return {key: _numbered(key, counts) for key, counts in named[:MOST]}
-
-
-def channel_lines(feed: FeedSurvey, source: MappingSource, name: str) -> Iterator[str]:
-    """Yield the lines of a channel file."""
+def channel_lines(
+    feed: FeedSurvey, source: MappingSource, name: str, port: int = FIRST_PORT, reason: str = ""
+) -> Iterator[str]:
+    """Yield the lines of a channel file; `reason`: of its senders together."""
     yield f"# Drafted from {feed.messages} messages. What only a person can know is marked `{DECIDE}`; see"
-    yield "# channels/README.md for every key. Look for `decide` again before this channel goes live."
+    yield "# channels/README.md for every key. A live channel is refused as long as one is left."
+    if reason:
+        yield f"# Why these senders: {reason}."
     yield f"channel: {quoted(name)}"
-    yield f"listen: {{mllp: {{host: 127.0.0.1, port: 2575}}}}   # {DECIDE} the port; beyond this machine, tls and allow"
-    yield f"mode: shadow   # {DECIDE} remove this line to go live; until then all is done but the writes"
+    yield "listen:"
+    yield "  mllp:"
+    yield "    host: 127.0.0.1"
+    yield f"    port: {port}   # {DECIDE} where its senders connect; beyond this machine with tls and allow"
+    yield f"mode: shadow   # {DECIDE} shadow does all but the writes; live, or no such line, goes live"
     yield from _sources(feed)
-    if found := authorities_of(feed, source):
-        yield "authorities:"
-        for key, (system, why) in found.items():
-            yield f"  {quoted(key)}: {system}   # {why}"
-    yield from _orders(feed, source)
+    yield from authority_lines(feed, source)
     yield from _time(feed)
     yield from _header(feed)
     yield f"mapping: {source.name}   # {counted(feed.types, feed.messages)}"
@@ -88,8 +54,8 @@ def channel_lines(feed: FeedSurvey, source: MappingSource, name: str) -> Iterato
         events = ", ".join(f"{event} ({count})" for event, count in sorted(merging))
         yield f"allow_merge: true   # {DECIDE} may this feed merge records? it sends {events}"
     yield "destinations:"
-    yield f"  - name: fhir   # {DECIDE} the FHIR server, and auth if it asks for it"
-    yield "    base_url: https://destination.invalid/fhir/R4"
+    yield "  - name: fhir"
+    yield f"    base_url: https://{NOWHERE}/fhir/R4   # {DECIDE} the FHIR server, and auth if it asks for it"
     yield f"    if_none_exist: demographics   # {DECIDE} as the shipped service needs it; others take identifier, too"
 
 
@@ -101,19 +67,6 @@ def _sources(feed: FeedSurvey) -> Iterator[str]:
     yield f"sources:   # {DECIDE} are these all? any other sender is refused"
     for one, count in feed.senders.most_common():
         yield f"  - {quoted('|'.join(part for part in one if part))}   # {in_of(count, feed.messages)}"
-
-
-def _orders(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
-    """Yield the authorities of order numbers in results, which a channel names `NAME^PLAC`."""
-    if source.name != MAPPINGS[RESULTS]:
-        return
-    names = Counter[str]()
-    for one, count in feed.authorities.items():
-        if one.field in {"OBR-2", "ORC-2"} and one.namespace and _is_authority(one.namespace):
-            names[one.namespace] += count
-    for name, count in names.most_common(MOST):
-        key = quoted(f"{name}^PLAC")
-        yield f"# {DECIDE} add {key}: URI to authorities, the system of the placer's order numbers; {count} of them"
 
 
 def _time(feed: FeedSurvey) -> Iterator[str]:
@@ -141,51 +94,11 @@ def _header(feed: FeedSurvey) -> Iterator[str]:
         yield f"charset: {charset}   # {DECIDE} MSH-18 is empty in {count} messages whose bytes are no UTF-8"
 
 
-def _names_numbers(path: str) -> bool:
-    return path in {IDENTITY, *ALSO} or path.startswith("MRG-") or path in VISITS or _is_of_provider(path)
-
-
-def _is_of_provider(path: str) -> bool:
-    segment, _, number = path.partition("-")
-    field = segments().get(segment, {}).get(int(number) if number.isdecimal() else 0)
-    return field is not None and field.type_ == "XCN"
-
-
-def _is_authority(key: str) -> bool:
-    return is_shown(key) and key == key.strip() and not any(mark in key for mark in "&~|^")
-
-
 def _is_source(application: str, facility: str) -> bool:
     text = application + facility
     return (
         bool(application) and is_shown(application) and is_shown(facility) and "|" not in text and text == text.strip()
     )
-
-
-def _numbered(key: str, counts: Counter[SeenAuthority]) -> tuple[str, str]:
-    """Return the system of an authority, or a placeholder if its universal id makes none; and the evidence."""
-    universals = dict.fromkeys(one.universal for one, _ in counts.most_common() if one.universal)
-    system = next((made for one in universals if (made := _system(one))), "")
-    if not system:
-        name = quote(key, safe="") or "empty"
-        system = PLACEHOLDER + (name if len(name) <= LONGEST_NAME else sha256(key.encode()).hexdigest())
-        return system, f"{DECIDE} the URI of these numbers; {_evidence(counts)}"
-    doubt = f"{DECIDE} it comes with {len(universals)} universal ids; " if len(universals) > 1 else ""
-    return system, f"{doubt}as its universal id says; {_evidence(counts)}"
-
-
-def _system(universal: str) -> str:
-    """Return the system made of a universal id; empty if there is none."""
-    made = next((uri for kind in ("ISO", "UUID", "URI") if (uri := universal_uri(universal, kind))), "")
-    return made if _URI_PLAIN.fullmatch(made) else ""
-
-
-def _evidence(counts: Counter[SeenAuthority]) -> str:
-    """Return the fields of an authority, with the types of its numbers."""
-    fields: dict[str, Counter[str]] = {}
-    for one, count in counts.items():
-        fields.setdefault(one.field, Counter())[one.type_ or "without a type"] += count
-    return "; ".join(f"{path} {ranked(types)}" for path, types in sorted(fields.items()))
 
 
 def _does(source: MappingSource, event: str, what: str) -> bool:
@@ -199,11 +112,24 @@ def mapping_for(feed: FeedSurvey) -> str:
     return MAPPINGS[max(MAPPINGS, key=lambda type_: (feed.types[type_], type_ == ADT))]
 
 
-def draft(feed: FeedSurvey, source: MappingSource, lost: UnmappedContent, name: str) -> dict[str, str]:
-    """Return the files, by their paths: the channel, and a mapping that extends the shipped one.
+def draft(
+    channels: Sequence[ProposedChannel], sources: Mapping[str, MappingSource], lost: Mapping[str, UnmappedContent]
+) -> dict[str, str]:
+    """Return the files, by their paths: the channels, and mappings that extend the shipped ones.
 
-    All of them pass the checks.
+    `sources` and `lost` are by the name of a mapping. All files pass the checks.
     """
-    files = {f"channels/{name}.yaml": channel_lines(feed, source, name)}
-    files |= {f"mappings/{path}": lines for path, lines in mapping_files(feed, source, lost).items()}
+    files = {
+        f"channels/{channel.name}.yaml": channel_lines(
+            channel.feed, sources[channel.mapping], channel.name, channel.port, channel.reason
+        )
+        for channel in channels
+    }
+    feeds: dict[str, FeedSurvey] = {}
+    for channel in channels:
+        feeds.setdefault(channel.mapping, FeedSurvey()).join(channel.feed)
+    for name, feed in feeds.items():
+        files |= {f"mappings/{path}": lines for path, lines in mapping_files(feed, sources[name], lost[name]).items()}
+    codes = [(sources[name], code) for name in feeds for code in lost[name].codes if is_shown(code.code)]
+    files |= {f"mappings/{path}": lines for path, lines in table_files(codes).items()}
     return {path: "\n".join(lines) + "\n" for path, lines in files.items()}

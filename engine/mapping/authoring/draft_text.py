@@ -10,7 +10,6 @@ from engine.mapping.compile import MappingSource
 RESULTS: Final = "ORU"
 # The shipped mappings, by type of message.
 MAPPINGS: Final = {ADT: "adt", RESULTS: "oru"}
-DECIDE: Final = "decide:"
 # The most lines of a kind: a longer list of authorities or senders is for a person to write.
 MOST: Final = 200
 IDENTITY: Final = "PID-3"

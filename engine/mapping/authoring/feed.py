@@ -6,8 +6,8 @@ number of the same message's patient, only its length is shown.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from typing import Final, NamedTuple
@@ -104,6 +104,9 @@ _KINDS: Final = (
     (re.compile(r"\S+"), "one word"),
 )
 SHORTEST: Final = 3
+CODE_LIKE: Final = "like a code"
+# Kinds of words that may be codes.
+_WORDS: Final = ("one word", "digits")
 
 
 def kind_of(text: str, component: str) -> str:
@@ -146,6 +149,8 @@ SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 OWN: Final = "Z"
 # Withdrawn fields of the standard that held numbers with an authority.
 WITHDRAWN: Final = frozenset({("PID", 2), ("PID", 4), ("MRG", 2), ("MRG", 4)})
+# Withdrawn fields that name a provider.
+PROVIDERS: Final = frozenset({("PD1", 4)})
 # The components of the assigning authority and the type by data type; `parted`: its three parts are components.
 PLACES: Final = {"CX": (4, 5, False), "XCN": (9, 13, False), "XON": (6, 7, False), "EI": (2, 0, True)}
 
@@ -168,11 +173,52 @@ class Charset(NamedTuple):
     fault: str
 
 
+# Distinct values are counted up to this many.
+MOST_VALUES: Final = 50
+
+
+@dataclass(slots=True)
+class PartSurvey:
+    """The content of a component or subcomponent of a Z field: kinds, occurrences, distinct values (never shown)."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    times: int = 0
+    values: set[str] = field(default_factory=set)
+
+    def add(self, text: str) -> None:
+        """Note one occurrence."""
+        self.kinds[kind_of(text, "")] += 1
+        self.times += 1
+        if len(self.values) <= MOST_VALUES:
+            self.values.add(text)
+
+    def join(self, other: "PartSurvey") -> None:
+        """Add what another survey found."""
+        self.kinds += other.kinds
+        self.times += other.times
+        self.values |= other.values
+
+    @property
+    def distinct(self) -> str:
+        """The number of distinct values, in words."""
+        return f"over {MOST_VALUES}" if len(self.values) > MOST_VALUES else str(len(self.values))
+
+    @property
+    def kind(self) -> str:
+        """The kind in a word: `like a code` where few words recur, else the most frequent kind."""
+        most = self.kinds.most_common(1)[0][0]
+        words = self.times == sum(self.kinds[one] for one in _WORDS)
+        recurs = len(self.values) <= MOST_VALUES and 2 * len(self.values) <= self.times
+        return CODE_LIKE if words and recurs else most
+
+
 @dataclass(slots=True)
 class FeedSurvey:
     """The findings in all messages so far; each count is of messages.
 
-    `events_of_evn`: those whose event only a channel with `event_from_evn` reads.
+    `events_of_evn`: those whose event only a channel with `event_from_evn` reads. `parts`: the components of Z fields
+    (`ZPI-4.2`, `ZPI-4.2.1` where there are subcomponents); `repeated`: Z fields with several repetitions in one
+    segment, and Z segments of which a message has several.
     """
 
     messages: int = 0
@@ -190,6 +236,8 @@ class FeedSurvey:
     segments: Counter[str] = field(default_factory=Counter)
     own: Counter[str] = field(default_factory=Counter)
     kinds: dict[str, Counter[str]] = field(default_factory=dict)
+    parts: dict[str, PartSurvey] = field(default_factory=dict)
+    repeated: Counter[str] = field(default_factory=Counter)
     zoneless: Counter[str] = field(default_factory=Counter)
     zoned: Counter[str] = field(default_factory=Counter)
     offsets: Counter[str] = field(default_factory=Counter)
@@ -198,7 +246,11 @@ class FeedSurvey:
 
     def add(self, name: str, raw: bytes) -> None:
         """Add one message; `name` is its name as an example."""
-        message, reason, guess = read_sample(raw)
+        self.add_read(name, raw, read_sample(raw))
+
+    def add_read(self, name: str, raw: bytes, sample: "SurveyMessage") -> None:
+        """Add one message that was read."""
+        message, reason, guess = sample
         if reason:
             self.unreadable[reason] += 1
             self.firsts.setdefault(reason, name)
@@ -212,6 +264,20 @@ class FeedSurvey:
         self._header(message, personal)
         self.authorities.update({_shown(authority, personal) for authority in _authorities(message)})
         self._segments(message)
+
+    def join(self, other: "FeedSurvey") -> None:
+        """Add what was found in the messages of another feed."""
+        for name in [one.name for one in fields(self)]:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if isinstance(mine, Counter | int):
+                setattr(self, name, mine + theirs)
+            elif isinstance(mine, set):
+                mine |= theirs
+        self.firsts = {**other.firsts, **self.firsts}
+        for path, kinds in other.kinds.items():
+            self.kinds[path] = self.kinds.get(path, Counter()) + kinds
+        for path, part in other.parts.items():
+            self.parts.setdefault(path, PartSurvey()).join(part)
 
     def _header(self, message: Message, personal: set[str]) -> None:
         def part(number: int, component: int = 1) -> str:
@@ -232,19 +298,37 @@ class FeedSurvey:
         self.segments.update({one.name for one in message.segments if SEGMENT.fullmatch(one.name)})
         own: dict[str, set[str]] = {}
         zones: dict[str, set[str]] = {}
+        repeated: set[str] = set()
         for segment, number, path in _valued(message):
             if segment.name.startswith(OWN):
                 mark = message.delimiters.component
-                own.setdefault(path, set()).update(kind_of(one.text, mark) for one in segment.repetitions(number))
+                repetitions = segment.repetitions(number)
+                own.setdefault(path, set()).update(kind_of(one.text, mark) for one in repetitions)
+                self._parts(path, repetitions)
+                repeated.update([path] if len(repetitions) > 1 else ())
             if (segment.name, number) in _times():
                 found = (offset_of(str(repetition.leaf() or "")) for repetition in segment.repetitions(number))
                 zones.setdefault(path, set()).update(one for one in found if one is not None)
+        named = Counter(
+            one.name for one in message.segments if one.name.startswith(OWN) and SEGMENT.fullmatch(one.name)
+        )
+        self.repeated.update(repeated | {name for name, count in named.items() if count > 1})
         self.own.update(own.keys())
         for path, kinds in own.items():
             self.kinds.setdefault(path, Counter()).update(kinds)
         self.zoneless.update(path for path, found in zones.items() if "" in found)
         self.zoned.update(path for path, found in zones.items() if found - {""})
         self.offsets.update({one for found in zones.values() for one in found if one})
+
+    def _parts(self, path: str, repetitions: Iterable[Repetition]) -> None:
+        """Note the components and subcomponents of a field of a site's own."""
+        for repetition in repetitions:
+            for number in range(1, repetition.components() + 1):
+                leaves = repetition.subcomponents(number)
+                for below, leaf in enumerate(leaves, 1):
+                    if isinstance(leaf, str) and leaf:
+                        at = f"{path}.{number}.{below}" if len(leaves) > 1 else f"{path}.{number}"
+                        self.parts.setdefault(at, PartSurvey()).add(leaf)
 
 
 class SurveyMessage(NamedTuple):
@@ -304,7 +388,7 @@ def _identifying() -> dict[tuple[str, int], str]:
         for number, one in fields.items()
         if one.type_ in PLACES
     }
-    return {**found, **dict.fromkeys(WITHDRAWN, "CX")}
+    return {**found, **dict.fromkeys(WITHDRAWN, "CX"), **dict.fromkeys(PROVIDERS, "XCN")}
 
 
 def _authorities(message: Message) -> Iterator[SeenAuthority]:
@@ -352,7 +436,8 @@ def _people() -> dict[tuple[str, int], int]:
         for number, one in fields.items()
         if one.type_ in counts
     }
-    return {**found, **dict.fromkeys((*WITHDRAWN, ("PID", 19), ("PID", 20)), 1)}
+    numbers = dict.fromkeys((*WITHDRAWN, ("PID", 19), ("PID", 20)), 1)
+    return {**found, **numbers, **dict.fromkeys(PROVIDERS, counts["XCN"])}
 
 
 def named_times(feed: FeedSurvey) -> list[tuple[str, str, int, int]]:

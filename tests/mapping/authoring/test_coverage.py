@@ -5,7 +5,8 @@ from pathlib import Path
 
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.coverage import Coverage, MissingCode
+from engine.mapping.authoring.coverage import Coverage
+from engine.mapping.authoring.local_codes import MissingCode
 from engine.mapping.compile import MappingSource
 
 Make = Callable[..., Message]

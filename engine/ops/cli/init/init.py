@@ -4,7 +4,7 @@ import ipaddress
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -71,6 +71,8 @@ def _self_signed(private: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Cer
 
 
 SCHEMAS: Final = "schema"
+# The answer that asks for more about a question.
+MORE: Final = "?"
 TEST_FILES: Final = "test-tls"
 PATHS: Final = frozenset({"certificate", "key", "client_ca", "auth_certificate"})
 YES: Final = typer.Option(False, "--yes", help="Take the defaults for what no option answers; ask nothing.")  # noqa: FBT003
@@ -89,7 +91,7 @@ def init(
 
     Example: adt-engine channels init --yes --name back --from-fhir --base-url https://fhir.example --relay reg=reg:2575
     """
-    asked = questions(_ports(channels))
+    asked = questions(ports_of(channels))
     options = {name: value for name, value in given.items() if value is not None}
     asks = not yes and not as_json and sys.stdin.isatty()
     answers = _answers(asked, options, channels, asks=asks, yes=yes)
@@ -121,11 +123,11 @@ def _option(question: Prompt) -> Parameter:
 init.__signature__ = _signed()  # type: ignore[attr-defined]  # what typer makes the options of
 
 
-def _ports(channels: Path) -> Sequence[int]:
-    """Return the ports that the channels of a folder have; none where there is no folder yet."""
+def ports_of(channels: Path, without: Collection[str] = ()) -> Sequence[int]:
+    """Return the ports that the channels of a folder have, `without` those of some names; none for no folder."""
     read = read_channels(channels)[0] if channels.is_dir() else ()
-    mllps = (one.value.listen.mllp for one in read if one.value is not None)
-    return [mllp.port for mllp in mllps if mllp is not None]
+    found = [one.value for one in read if one.value is not None and one.value.channel not in without]
+    return [one.listen.mllp.port for one in found if one.listen.mllp is not None]
 
 
 def _file(channels: Path, name: str) -> Path:
@@ -211,14 +213,35 @@ def _prompted(question: Prompt, default: Answer | None, channels: Path, choices:
     asked = question.text.partition(" (")[0] if choices else question.text
     if question.kind is bool:
         return typer.confirm(question.text, default=bool(default), err=True)
-    shown = ", ".join(default) if isinstance(default, list) else default
+    shown = ", ".join(default) if isinstance(default, list) else default if isinstance(default, str) else None
+
+    def fault(text: str) -> str:
+        answer = _read(question, text)
+        return _fault(question, answer, channels) or ("it must be answered" if not answer and default is None else "")
+
+    return _read(question, ask_until(asked, shown, fault))
+
+
+def _read(question: Prompt, text: str) -> Answer:
+    return [one.strip() for one in text.split(",") if one.strip()] if question.kind is list else text
+
+
+def ask_until(
+    text: str, default: str | None, fault: Callable[[str], str], more: Callable[[], Iterable[str]] | None = None
+) -> str:
+    """Ask a person, again as long as the answer has a fault, which is shown; typer.Abort where nobody answers.
+
+    `more`: what `?` shows.
+    """
     while True:
-        text = str(typer.prompt(asked, default=shown, show_default=bool(shown), err=True)).strip()
-        answer: Answer = [one.strip() for one in text.split(",") if one.strip()] if question.kind is list else text
-        fault = _fault(question, answer, channels) or ("it must be answered" if not answer and default is None else "")
-        if not fault:
+        answer = str(typer.prompt(text, default=default, show_default=bool(default), err=True)).strip()
+        if more is not None and answer == MORE:
+            for line in more():
+                note(line, "dim")
+        elif found := fault(answer):
+            note(found, NEGATIVE)
+        else:
             return answer
-        note(fault, NEGATIVE)
 
 
 def _write(file: Path, text: str, answers: Answers) -> None:

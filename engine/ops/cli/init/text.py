@@ -1,7 +1,7 @@
 """The questions of `channels init` with their reasons and defaults, and the channel file that their answers make."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from engine.config.profile import GENERIC, NAMES, Profile, guessed, profile_of
 from engine.config.relay import MLLP, Relay
 from engine.config.schema import editor_line
 from engine.config.source import look, parse
+from engine.mapping.authoring.draft_channel import FIRST_PORT
 from engine.mapping.authoring.draft_text import quoted
 
 Answer = str | bool | list[str]
@@ -68,7 +69,6 @@ KINDS: Final[Mapping[str, str]] = {
 # The FHIR base of the shipped service.
 _OUR_PATH: Final = "/fhir/R4"
 _REGION: Final = re.compile(r"healthlake\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
-FIRST_PORT: Final = 2575
 ZONES: Final = "zoneinfo/"
 
 
@@ -168,15 +168,19 @@ def _region(answers: Answers) -> str | None:
     return found[1] if found else None
 
 
-def _zone(_answers: Answers) -> str:
+def machine_zone(_answers: Answers) -> str:
     """Return this machine's time zone, as far as its files say."""
     name = str(Path("/etc/localtime").resolve()).partition(ZONES)[2]
     return name if name and not fault_of(("timezone",), name) else "UTC"
 
 
+def free_port(ports: Collection[int]) -> int:
+    """Return the first port from 2575 on that is not among `ports`."""
+    return next(port for port in range(FIRST_PORT, 65_536) if port not in ports)
+
+
 def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
     """Return all questions, in their order; `ports` are those that other channels have."""
-    free = next(port for port in range(FIRST_PORT, 65_536) if port not in ports)
     destination: tuple[Step, ...] = ("destinations", 0)
     auth = (*destination, "auth")
     return (
@@ -197,7 +201,7 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
                  "127.0.0.1 is for senders on this machine; 0.0.0.0 lets others in, by TLS and from listed networks.",
                  ("listen", "mllp", "host"), _is("127.0.0.1"), _of_messages),
         Prompt("port", "Port", "Where senders connect; the first from 2575 on that no other channel here has.",
-                 ("listen", "mllp", "port"), _is(str(free)), _of_messages),
+                 ("listen", "mllp", "port"), _is(str(free_port(ports))), _of_messages),
         Prompt("tls", f"TLS ({', '.join(TLS)})",
                  "files: a certificate and key that you have; test: both are made now, self-signed, for trying only.",
                  (), lambda answers: NO_TLS if _here(answers) else FILES, _of_messages),
@@ -213,7 +217,7 @@ def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
         Prompt("source", "Senders (MSH-3|MSH-4)", "Messages of any other sender are refused; empty: all are taken.",
                  ("sources",), _is([]), _of_messages, list),
         Prompt("timezone", "Time zone of the messages", "Of times without an offset: a wrong one shifts each visit.",
-                 ("timezone",), _zone),
+                 ("timezone",), machine_zone),
         Prompt("authority", "Assigning authorities (CX.4=identifier system)",
                  "Whose numbers these are on the FHIR server, such as HOSP=https://mrn.hospital.example; =URI where "
                  "CX.4 is empty. What is not listed gets a system of the engine's own.",

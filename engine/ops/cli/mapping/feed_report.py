@@ -1,13 +1,15 @@
 """What a feed's messages are, as rows: for JSON, for the terminal, and for a page that is sent on."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft_mapping import Code
 from engine.mapping.authoring.feed import FeedSurvey, code_shown, named_times, ranked
+from engine.mapping.authoring.local_codes import MissingCode
+from engine.mapping.authoring.senders import ProposedChannel, SenderFindings
 from engine.mapping.files.overlay import FIELD
 from engine.ops.cli.mapping.page import ReportSection
 from engine.ops.views.answer import AnyJson
@@ -17,6 +19,27 @@ SECTIONS: Final = (
     ReportSection("unreadable", "Cannot be read", {"reason": "Reason", **COUNT}),
     ReportSection(
         "senders", "Who sends", {"application": "Application (MSH-3)", "facility": "Facility (MSH-4)", **COUNT}
+    ),
+    ReportSection(
+        "by_sender",
+        "Each sender",
+        {
+            "sender": "Sender",
+            "mapping": "Mapping",
+            "events": "Events",
+            "authorities": "Authorities",
+            "character_set": "Character set",
+            "offsets": "Zones of times",
+            "z_segments": "Z segments",
+            "codes": "Codes that no table has",
+            **COUNT,
+        },
+    ),
+    ReportSection(
+        "channels",
+        "Channels that are proposed",
+        {"channel": "Channel", "senders": "Senders", "mapping": "Mapping", "reason": "Why", **COUNT},
+        "Senders share a channel where authorities, character set, zone and mapping go together.",
     ),
     ReportSection(
         "receivers", "To whom", {"application": "Application (MSH-5)", "facility": "Facility (MSH-6)", **COUNT}
@@ -48,7 +71,16 @@ SECTIONS: Final = (
     ),
     ReportSection("identifier_types", "Identifier types", {"type": "Type", "fields": "Fields", **COUNT}),
     ReportSection("segments", "Segments", {"segment": "Segment", **COUNT}),
-    ReportSection("z_segments", "Fields of Z segments", {"path": "Field", "kinds": "What they hold", **COUNT}),
+    ReportSection(
+        "z_segments",
+        "Fields of Z segments",
+        {"path": "Field", "kinds": "What they hold", "repeated": "Several in", **COUNT},
+    ),
+    ReportSection(
+        "z_parts",
+        "Components of Z fields",
+        {"path": "Component", "kind": "Kind", "kinds": "What they hold", "distinct": "Distinct", "times": "Times"},
+    ),
     ReportSection(
         "timestamps",
         "Times of day",
@@ -80,7 +112,9 @@ class EventOutcomes:
         self.refusals.update({(event, str(reason).strip()) for reason in reasons})
 
 
-def report(feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes) -> dict[str, AnyJson]:
+def report(
+    feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes, channels: Sequence[ProposedChannel] = ()
+) -> dict[str, AnyJson]:
     """Return all that was found; its keys are those of the sections, and `messages` and `mapping`."""
     return {
         "messages": feed.messages,
@@ -90,6 +124,8 @@ def report(feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes) -> dict
             for reason, count in feed.unreadable.most_common()
         ],
         "senders": [{"application": one[0], "facility": one[1], "count": n} for one, n in feed.senders.most_common()],
+        "by_sender": [_of_sender(one, feed.personal) for channel in channels for one in channel.senders],
+        "channels": [_of_channel(number, one) for number, one in enumerate(channels, 1)],
         "receivers": [
             {"application": one[0], "facility": one[1], "count": n} for one, n in feed.receivers.most_common()
         ],
@@ -114,8 +150,12 @@ def report(feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes) -> dict
         "identifier_types": _types(feed),
         "segments": [{"segment": one, "count": count} for one, count in feed.segments.most_common()],
         "z_segments": [
-            {"path": path, "kinds": ranked(feed.kinds[path]), "count": count}
+            {"path": path, "kinds": ranked(feed.kinds[path]), "repeated": feed.repeated[path], "count": count}
             for path, count in sorted(feed.own.items())
+        ],
+        "z_parts": [
+            {"path": path, "kind": one.kind, "kinds": ranked(one.kinds), "distinct": one.distinct, "times": one.times}
+            for path, one in sorted(feed.parts.items())
         ],
         "timestamps": [
             {"path": path, "name": title, "without_zone": without, "with_zone": zoned}
@@ -171,8 +211,38 @@ def _gathered(found: Iterable[tuple[str, str, int]]) -> tuple[dict[str, set[str]
 
 def codes_of(feed: FeedSurvey, covered: Coverage) -> list[Code]:
     """Return the codes that no table has, those of a table together; of what could be a patient's only the length."""
+    return shown_codes(covered.missing(), feed.personal)
+
+
+def shown_codes(codes: Counter[MissingCode], personal: Collection[str]) -> list[Code]:
+    """Return codes, those of a table together; of what could be a patient's only the length."""
     found: Counter[tuple[str, str, str]] = Counter()
-    for one, count in covered.codes.items():
-        found[one.table, code_shown(one.code, feed.personal), one.field] += count
+    for one, count in codes.items():
+        found[one.table, code_shown(one.code, personal), one.field] += count
     ranked = sorted(found.items(), key=lambda item: (item[0][0], -item[1], item[0]))
     return [Code(*key, count) for key, count in ranked]
+
+
+def _of_sender(one: SenderFindings, personal: Collection[str]) -> dict[str, AnyJson]:
+    authorities = {name for found in one.feed.authorities if (name := found.namespace or found.universal)}
+    return {
+        "sender": one.name,
+        "mapping": one.mapping,
+        "events": sorted(one.feed.events),
+        "authorities": sorted(authorities),
+        "character_set": sorted({str(found.declared or found.really) for found in one.feed.charsets}),
+        "offsets": sorted(one.feed.offsets),
+        "z_segments": sorted({path.partition("-")[0] for path in one.feed.own}),
+        "codes": [f"{code.field} {code.code}" for code in shown_codes(one.codes, personal)],
+        "count": one.feed.messages,
+    }
+
+
+def _of_channel(number: int, one: ProposedChannel) -> dict[str, AnyJson]:
+    return {
+        "channel": one.name or str(number),
+        "senders": [sender.name for sender in one.senders],
+        "mapping": one.mapping,
+        "reason": one.reason,
+        "count": sum(sender.feed.messages for sender in one.senders),
+    }

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 from rich.console import Console
 
-from engine.config.channel import Channel
+from engine.config.channel import Channel, Mode
 from engine.config.settings import shipped
 from engine.config.source import AuthoredFile, read, validate
 from engine.errors import ConfigurationError, UsageError
@@ -18,6 +18,7 @@ from engine.mapping.authoring.negation import Negations
 from engine.mapping.authoring.schema import schemas
 from engine.mapping.compile import load
 from engine.mapping.files.reference import nearest
+from engine.mapping.files.undecided import undecided_in
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
 from engine.terminal.options import AsJson, MappingName, Mappings
 from engine.terminal.schemas import SchemaFolder, show_schemas
@@ -38,21 +39,33 @@ AROUND: Final = b"\x0b\x1c\r\n"
 ENVELOPE: Final = frozenset({b"FHS", b"BHS", b"BTS", b"FTS"})
 
 
-def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = False, as_json: AsJson = False) -> None:
+def check(
+    mappings: Mappings = None,
+    name: MappingName = "adt",
+    channel: OfChannel = None,
+    cost: Cost = False,
+    as_json: AsJson = False,
+) -> None:
     """Check every mapping file and report all problems, each with file, line and column.
 
-    Exit 0 if there are none, 1 otherwise. Lines that cost too much in the worst case are warned of, and negative
-    comparisons of what a message need not have.
+    Exit 0 if there are none, 1 otherwise. Lines that cost too much in the worst case are warned of, negative
+    comparisons of what a message need not have, and what a draft left undecided; for a channel that is not in shadow
+    mode (--channel) the last is an error.
 
     Example: adt-engine mappings check --mappings mappings
     """
+    live = channel is not None and channel_in(channel).mode is not Mode.SHADOW
     try:
         found = load(folders_of(mappings), name)
     except ConfigurationError as error:
         show_problems(name, error, as_json=as_json)
         raise typer.Exit(1) from error
+    undecided = tuple(undecided_in(found.documents))
+    if live and undecided:
+        show_problems(name, ConfigurationError(undecided), as_json=as_json)
+        raise typer.Exit(1)
     costs = Costs(found)
-    warnings = sorted((*costs.warnings(), *Negations(found.documents).warnings()))
+    warnings = sorted((*costs.warnings(), *Negations(found.documents).warnings(), *undecided))
     if as_json:
         report = {"mapping": name, "hash": found.hash, "problems": [], "warnings": [one._asdict() for one in warnings]}
         print_json(report | ({"cost": costs_as_json(costs)} if cost else {}))

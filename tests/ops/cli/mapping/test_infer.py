@@ -1,6 +1,7 @@
 """`mappings infer`: a report of a folder of messages, and drafts that pass the checks as they stand."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from engine.config.source import read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.compile import load
 from engine.ops.cli.operating.channels import app as channels_app
+from engine.pipeline.configuration import Files, configure, examine
 from tests.ops.command import group
 
 app = group("mappings")
@@ -98,7 +100,7 @@ def test_the_report_tells_what_messages_are(samples: Path) -> None:
         "without_zone": 6,
         "with_zone": 0,
     }
-    assert {"table": "marital-status", "code": "ZZ", "field": "PID-16", "times": 3} in found["unmapped"]
+    assert {"table": "marital-status", "code": "ZZ", "field": "PID-16", "times": 5} in found["unmapped"]
     assert "PID-8" in next(one for one in found["tables"] if one["table"] == "administrative-sex")["fields"]
     assert {"AL1-3", "ZPI-2"} <= {one["path"] for one in found["unread"]}
     assert [one["fault"] for one in found["character_sets"] if one["fault"]] == [
@@ -136,23 +138,14 @@ def test_drafts_pass_the_checks_once_they_are_decided(samples: Path, tmp_path: P
     assert f"next: adt-engine mappings check --mappings {site}/mappings --name adt" in result.stdout
     checked = RUNNER.invoke(app, ["check", "--mappings", str(site / "mappings")])
     assert checked.exit_code == 0, checked.output
-    words = [
-        "check",
-        "--channels",
-        str(site / "channels"),
-        "--mappings",
-        str(site / "mappings"),
-        "--strict",
-        "--offline",
-    ]
-    undecided = RUNNER.invoke(channels_app, words)
-    assert undecided.exit_code == 1
-    assert "authorities.RVB: the placeholder urn:decide:authority:RVB" in str(undecided.exception)
-    assert "base_url: the placeholder https://destination.invalid/fhir/R4" in str(undecided.exception)
-    draft = (site / "channels" / "rvb-reg.yaml").read_text()
+    draft, events = ((site / name).read_text() for name in ("channels/rvb-reg.yaml", "mappings/adt.yaml"))
+    rows = (site / "mappings/tables/marital-status.yaml").read_text()
     decided = draft.replace("urn:decide:authority", "urn:x").replace("destination.invalid", "fhir.example")
-    (site / "channels" / "rvb-reg.yaml").write_text(decided)
-    checked = RUNNER.invoke(channels_app, words)
+    for file in site.rglob("*.yaml"):
+        text = decided if file.name == "rvb-reg.yaml" else file.read_text()
+        file.write_text(text.replace("# decide:", "#"))
+    words = ["check", "--channels", str(site / "channels"), "--mappings", str(site / "mappings")]
+    checked = RUNNER.invoke(channels_app, [*words, "--strict", "--offline"])
     assert checked.exit_code == 0, checked.output
     (site / "channels" / "rvb-reg.yaml").write_text(draft)
     channel = validate(read(site / "channels" / "rvb-reg.yaml"), Channel)
@@ -172,14 +165,10 @@ def test_drafts_pass_the_checks_once_they_are_decided(samples: Path, tmp_path: P
     ):
         assert line in text
     assert "whether ORU messages are to be filtered" in text
-    events = (site / "mappings" / "adt.yaml").read_text()
     assert "  Z47: {unhandled: unknown-event}   # decide: what it should do; in 1 of 6 messages" in events
     assert "# resources: [Patient, Encounter, AllergyIntolerance]" in events
-    assert "#   NOWHERE: https://...   # PID-16, 1 times" in events
-    assert (
-        "#   ZZ: {code: ..., display: ...}   # PID-16, 3 times"
-        in (site / "mappings/tables/marital-status.yaml").read_text()
-    )
+    assert "#   NOWHERE: https://...   # decide: its URI; PID-16, 1 times" in events
+    assert "#   ZZ: {code: ..., display: ...}   # decide: what it means; PID-16, 5 times" in rows
 
 
 def test_what_is_proposed_in_comments_would_pass_too(samples: Path, tmp_path: Path) -> None:
@@ -254,18 +243,55 @@ def test_results_get_their_mapping(write: Write, tmp_path: Path) -> None:
     result = _ran(folder, "--out", site)
     assert result.exit_code == 0, result.output
     assert validate(read(site / "channels" / "rvb-reg.yaml"), Channel).mapping == "oru"
-    assert 'add "CDIS^PLAC": URI to authorities' in (site / "channels" / "rvb-reg.yaml").read_text()
+    assert (
+        '# "CDIS^PLAC": urn:decide:authority:CDIS^PLAC   # decide:' in (site / "channels" / "rvb-reg.yaml").read_text()
+    )
     assert RUNNER.invoke(app, ["check", "--mappings", str(site / "mappings"), "--name", "oru"]).exit_code == 0
 
 
 def test_the_shipped_samples(tmp_path: Path) -> None:
-    """What ships can be inferred from, and the drafts check, but for the placeholders that they leave to the site."""
+    """What ships can be inferred from, and the drafts check in shadow mode; live, all that is left open is an error."""
     site = tmp_path / "site"
     assert _ran(shipped("samples"), "--out", site).exit_code == 0
     words = ["check", "--channels", str(site / "channels"), "--mappings", str(site / "mappings"), "--offline"]
+    assert RUNNER.invoke(channels_app, words).exit_code == 0
+    for file in (site / "channels").glob("*.yaml"):
+        file.write_text(file.read_text().replace("mode: shadow", "mode: live"))
     refused = RUNNER.invoke(channels_app, words).exception
     assert isinstance(refused, ConfigurationError)
-    assert [problem for problem in refused.problems if "placeholder" not in problem.found] == []
+    assert [one for one in refused.problems if not one.found.startswith(("the placeholder", "undecided: "))] == []
+
+
+def test_what_is_left_open_is_an_error_of_a_live_channel_alone(samples: Path, tmp_path: Path) -> None:
+    """Each placeholder and each mark is named with file and line; a warning in shadow mode; a start says the same."""
+    site = tmp_path / "site"
+    assert _ran(samples, "--out", site).exit_code == 0
+    channel, files = site / "channels" / "rvb-reg.yaml", Files(site / "channels", site / "mappings", tmp_path / "data")
+    marks = {
+        (str(file), number)
+        for file in site.rglob("*.yaml")
+        for number, line in enumerate(file.read_text().splitlines(), 1)
+        if "# decide:" in line
+    }
+    assert len(marks) > 12
+    examined = examine(files, machine=False)
+    assert (examined.problems, {(one.file, one.line) for one in examined.warnings}) == ((), marks)
+    table = ["check", "--mappings", str(site / "mappings"), "--channel", str(channel)]
+    assert RUNNER.invoke(app, table).exit_code == 0
+    for mode in ("mode: live   # decide: x", "mode: load   # decide: x"):
+        channel.write_text(re.sub("mode: shadow.*", mode, channel.read_text()))
+        refused = examine(files, machine=False)
+        assert refused.configuration is None
+        assert {(one.file, one.line) for one in refused.problems} == marks
+        with pytest.raises(ConfigurationError, match=r"marital-status\.yaml:5:37: undecided: what it means"):
+            configure(files, machine=False)
+        checked = RUNNER.invoke(app, table)
+        assert checked.exit_code == 1
+        assert "marital-status.yaml:5:37: undecided: what it means; PID-16" in checked.stderr
+        channel.write_text(re.sub("mode: live.*", "mode: shadow", channel.read_text()))
+    texts = {one.found.partition(": ")[0] for one in refused.problems} | {str(one) for one in refused.problems}
+    for part in ("timezone: undecided", "allow_merge: undecided", "mode: undecided", "base_url: the placeholder"):
+        assert any(part in text for text in texts)
 
 
 TEXT = st.text(alphabet=st.sampled_from("AZ09 .:/-_'\"#{}[]!%@`,?*&\\|^~é\u2028\ufffenul\t"), max_size=12)
