@@ -14,7 +14,6 @@ from engine.config.source import DECIDE, AuthoredFile, look, parse
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.draft_mapping import alike_row, row_text
-from engine.mapping.authoring.draft_text import quoted
 from engine.mapping.compile import MappingSource, compile_mapping, load, read
 from engine.mapping.files.reference import nearest
 from engine.ops.cli.init.init import MORE, ask_until
@@ -28,12 +27,10 @@ CHANNELS: Final = "channels"
 TABLES: Final = "tables"
 # What marks a value that only a person can know.
 OPEN: Final = ("...", UNDECIDED, NOWHERE)
-# A line with its mark: indentation, what is commented out, key, value, and the evidence.
+# A line before its mark: indentation, what is commented out, key and value.
 LINE: Final = re.compile(
-    rf"(?P<indent> *)(?P<out># +)?(?P<item>- )?(?P<key>\"(?:[^\"\\]|\\.)*\"|[^\s#\"][^#:\"]*):(?: +(?P<value>.*?))?"
-    rf" +# {DECIDE} (?P<text>.*)"
+    r"(?P<indent> *)(?P<out># +)?(?P<item>- )?(?P<key>\"(?:[^\"\\]|\\.)*\"|[^\s#\"][^#:\"]*):(?: +(?P<value>.*?))? *"
 )
-NOTE: Final = re.compile(rf" *# {DECIDE} (?P<text>.*)")
 MOST_ROWS: Final = 20
 EXTENSION: Final = f"{UNDECIDED}extension:"
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
@@ -41,7 +38,7 @@ URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """One open decision: its file and line (from 0), its key and drafted value, and the evidence.
+    """One open decision: its file, line (from 0) and column (from 1), its key and drafted value, and the evidence.
 
     `out`: the line is a proposal in a comment. `key` is empty for a remark, whose proposal, if any, is the comment
     lines below.
@@ -49,6 +46,7 @@ class OpenDecision:
 
     file: Path
     line: int
+    column: int
     text: str
     key: str = ""
     value: str = ""
@@ -157,8 +155,8 @@ class Interview:
 
     def _text(self, decision: OpenDecision, answer: str) -> str:
         """Return the file with an answer in the place of the mark; UsageError for an answer of no use."""
-        lines = decision.file.read_text("utf-8").splitlines()
-        if answer == LEAVE or (answer == TAKE and not decision.out and decision.key):
+        lines = decision.file.read_text("utf-8").split("\n")
+        if answer == LEAVE or (answer == decision.proposal and not decision.out):
             return _joined(_settled(lines, decision))
         if not decision.key:
             if answer not in {TAKE, "yes", "y"}:
@@ -171,11 +169,11 @@ class Interview:
         if any(one in value for one in OPEN):
             raise UsageError(f"write the value, {SKIP}" + (f", or {LEAVE}" if decision.out else ""))
         settled = _settled(lines, decision)
-        match = LINE.fullmatch(lines[decision.line])
-        item = (match["item"] or "") if match else ""
-        indent = " " * decision.indent
-        comment = settled[decision.line].rpartition("   # ")[2]
-        settled[decision.line] = f"{indent}{item}{_key(lines, decision)}: {value}   # {comment}"
+        match = LINE.fullmatch(lines[decision.line][: decision.column - 1])
+        if match is None:
+            raise UsageError(f"{decision.file} was changed meanwhile; run the command again")
+        head = " " * decision.indent + (match["item"] or "") + match["key"]
+        settled[decision.line] = f"{head}: {value}   # {decision.text}"
         if decision.out:
             _uncomment_around(settled, decision.line, decision.indent)
         return _joined(settled)
@@ -245,16 +243,18 @@ def interview(out: Path, mappings: Sequence[str]) -> int:
 def decisions_in(file: Path) -> Iterator[OpenDecision]:
     """Yield the open decisions of a file, in the order of its lines."""
     text = file.read_text("utf-8")
-    source, lines = parse(text, str(file)), text.splitlines()
+    source, lines = parse(text, str(file)), text.split("\n")
     for mark in source.marks:
         number = mark.line - 1
-        match = LINE.fullmatch(lines[number])
+        match = LINE.fullmatch(lines[number][: mark.column - 1])
         if match is None:
-            yield OpenDecision(file, number, mark.text)
+            yield OpenDecision(file, number, mark.column, mark.text)
             continue
         out = bool(match["out"])
         indent = len(match["indent"]) + (len(match["out"]) - 2 if match["out"] else 0)
-        yield OpenDecision(file, number, mark.text, _unquoted(match["key"]), match["value"] or "", out, indent)
+        yield OpenDecision(
+            file, number, mark.column, mark.text, _unquoted(match["key"]), match["value"] or "", out, indent
+        )
 
 
 def _asked(decision: OpenDecision) -> str:
@@ -284,7 +284,7 @@ def _proposed_lines(decision: OpenDecision) -> list[str]:
     if decision.key:
         return []
     found: list[str] = []
-    for line in decision.file.read_text("utf-8").splitlines()[decision.line + 1 :]:
+    for line in decision.file.read_text("utf-8").split("\n")[decision.line + 1 :]:
         if not line.startswith("# ") or DECIDE in line:
             break
         found.append(line[2:])
@@ -294,8 +294,7 @@ def _proposed_lines(decision: OpenDecision) -> list[str]:
 def _settled(lines: Sequence[str], decision: OpenDecision) -> list[str]:
     """Return the lines without the mark of a decision; its evidence stays."""
     settled = list(lines)
-    head, _, tail = settled[decision.line].rpartition(f"# {DECIDE} {decision.text}")
-    settled[decision.line] = f"{head}# {decision.text}{tail}"
+    settled[decision.line] = f"{settled[decision.line][: decision.column - 1]}# {decision.text}"
     return settled
 
 
@@ -324,13 +323,8 @@ def _bare(line: str) -> str | None:
     return match[1] + match[2] if match else None
 
 
-def _key(lines: Sequence[str], decision: OpenDecision) -> str:
-    match = LINE.fullmatch(lines[decision.line])
-    return match["key"] if match else quoted(decision.key)
-
-
 def _joined(lines: Sequence[str]) -> str:
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _unquoted(key: str) -> str:

@@ -345,3 +345,18 @@ def test_a_terminal_is_asked(tmp_path: Path) -> None:
     assert "port [2575]:" in done.stderr
     assert _channels(tmp_path / "site")["lakeside-adt"].listen.mllp is not None
     assert "port: 2601   # where its senders connect" in (tmp_path / "site/channels/lakeside-adt.yaml").read_text()
+
+
+def test_marks_that_a_person_wrote_are_asked_too(tmp_path: Path) -> None:
+    """However they are spaced; a remark is settled by Enter, and all else in the file stays as it is."""
+    site = tmp_path / "site"
+    assert _ran(_samples(tmp_path, LAKESIDE), "--out", site).exit_code == 0
+    file = site / "channels" / "lakeside-adt.yaml"
+    lines = [line.partition("   # decide:")[0] for line in file.read_text().splitlines()]
+    text = "\n".join(lines).replace("destination.invalid", "fhir.example")
+    file.write_text(f'{text}\ncontact: "a # decide: b"   #  decide:   who\n#decide: x\nversion: "2.3"   # decide: v\n')
+    for written in (site / "mappings").rglob("*.yaml"):
+        written.unlink()
+    result = _ran(tmp_path / "samples", "--out", site, "--ask", typed=("", "", "2.4"))
+    assert result.exit_code == 0, result.output
+    assert file.read_text() == f'{text}\ncontact: "a # decide: b"   # who\n# x\nversion: "2.4"   # v\n'
