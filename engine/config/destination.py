@@ -130,6 +130,17 @@ class Retry(Frozen):
             yield ("max_seconds",), found, f"at least {self.first_seconds:g}"
 
 
+class Collapse(Frozen):
+    """Which updates of one patient are delivered by the newest of those that wait, and how long one waits for more."""
+
+    events: tuple[Literal["A08", "A31"], ...] = Field(
+        ("A08", "A31"), min_length=1, description="updates: A08, A31; each is collapsed with its like only"
+    )
+    seconds: float = Field(
+        0, ge=0, le=600, description="how long an update waits, from its receipt, for newer ones; 0: only what waits"
+    )
+
+
 class Destination(Frozen):
     """One FHIR server that a channel keeps up to date."""
 
@@ -208,6 +219,11 @@ class Destination(Frozen):
     writes: Literal["all", "create-only"] = Field(
         "all", description="create-only: creates what is not there, and changes nothing that is there"
     )
+    collapse: Collapse | None = Field(
+        None,
+        description="deliver the newest of waiting updates of one patient, where it says all that the others say",
+        examples=[{"events": ["A08", "A31"], "seconds": 5}],
+    )
     behaviour: Behaviour = Field(
         Behaviour(), description="what the server does its own way, as its profile sets it; see servers"
     )
@@ -248,6 +264,9 @@ class Destination(Frozen):
         """Yield what says how records are merged, where none is."""
         if self.writes != CREATE_ONLY:
             return
+        if self.collapse is not None:
+            found = "found, but writes: create-only keeps what the first message says"
+            yield ("collapse",), found, "leave collapse out, or write writes: all"
         merging = [("carry_over", next(iter(self.carry_over), "")), ("merge_operation", self.merge_operation)]
         if self.merge_strategy not in {"auto", "notify-only"}:
             merging.append(("merge_strategy", self.merge_strategy))
@@ -289,6 +308,11 @@ class Destination(Frozen):
     def server(self) -> Self:
         """The destination as every channel that names it describes it: without the mapping, which is a channel's."""
         return self.model_copy(update={"mapping": ""}) if self.mapping else self
+
+    @property
+    def waits(self) -> bool:
+        """Whether an update waits for newer ones before it is delivered."""
+        return self.collapse is not None and self.collapse.seconds > 0
 
     @property
     def own_certificate(self) -> str | None:

@@ -74,6 +74,8 @@ class Relay(Frozen):
 
     # A FHIR server alone has a mapping of its own.
     mapping: ClassVar[str] = ""
+    # Messages are passed on as they are: none says what another one says.
+    waits: ClassVar[bool] = False
 
     name: Name = Field(description="name in states, metrics and pages", examples=["unnamed"])
     type: Literal["fhir", "mllp"] = Field(description="mllp: messages are passed on by MLLP", examples=["mllp"])

@@ -1,7 +1,7 @@
 """Entries: the states a message goes through in the journal, the moves between them, and what is recorded."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal
@@ -74,6 +74,9 @@ SHADOW: Final = "shadow"
 FROM_SHADOW: Final = "from-shadow"
 # The flag of an entry that came in while its channel was in a load.
 LOAD: Final = "in-load"
+# Why an entry has no delivery of its own at a destination, and the note of it that names the entry delivered instead.
+SUPERSEDED: Final = "superseded"
+SUPERSEDED_BY: Final = "superseded-by"
 # The flag of an entry that a filter has decided about, with the name of its rule.
 BY_RULE: Final = "by-rule"
 # The flag of a new entry of the same bytes as an earlier one, which took no effect.
@@ -103,7 +106,8 @@ class NewEntry:
     (a merge, a change of identifier). `state`: RECEIVED (needs `destinations`), or FILTERED, REJECTED, HELD at the
     door (then there are no deliveries). `where_known`: destinations apart from these, to which it goes if one of its
     patients is there by what went there before. `parent`: the entry this one was edited from. `in_feed_order`:
-    destinations that get it behind all that came in before it, whomever that is about.
+    destinations that get it behind all that came in before it, whomever that is about. `due`: destinations that get it
+    at a time and not before.
     """
 
     channel: str
@@ -130,6 +134,7 @@ class NewEntry:
     parent: int | None = None
     where_known: tuple[str, ...] = ()
     in_feed_order: frozenset[str] = frozenset()
+    due: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -292,7 +297,8 @@ class Settlement:
     is now applied at the destination, None where nothing was applied or the message has no time. `inherited`: pairs of
     a record that was merged away and its survivor (`Patient/1`): what was listed within the one is within the other.
     `follow_ups`: what the destination is to be asked for from now on, because of this delivery. `sent`: what the relay
-    has of a resource from now on; `own_writes`: the versions that the delivery has written.
+    has of a resource from now on; `own_writes`: the versions that the delivery has written. `superseded`: claimed
+    entries ahead of it that need no delivery of their own, because this one said all that they say.
     """
 
     seq: int
@@ -315,3 +321,4 @@ class Settlement:
     follow_ups: tuple[FollowUpRequest, ...] = ()
     sent: SentResource | None = None
     own_writes: tuple[OwnWrite, ...] = ()
+    superseded: tuple[int, ...] = ()

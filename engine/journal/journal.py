@@ -165,6 +165,11 @@ class Journal:
             JobKind.CLAIM, partial(Claims.ask, destination=destination, limit=limit, now=now, run=run)
         )
 
+    async def claim_behind(self, head: Claimed, wanted: Sequence[Claimed]) -> tuple[Claimed, ...]:
+        """Claim what comes next in a claimed delivery's lane, all of it or nothing."""
+        work = partial(Claims.claim_behind, head=head, wanted=wanted)
+        return cast("tuple[Claimed, ...]", await self._group.submit(JobKind.CLAIM, work))
+
     async def intend(self, seq: int, destination: str, intent: HttpRequest) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""
         await self._group.submit(JobKind.INTEND, (seq, destination, intent))
@@ -182,6 +187,10 @@ class Journal:
     async def give_back(self, destination: str, seqs: Sequence[int]) -> None:
         """Let go of deliveries that were claimed and not begun; they may be claimed again."""
         await self.act(lambda context: context.claims.give_back(destination, seqs))
+
+    async def put_back(self, destination: str, seqs: Sequence[int]) -> None:
+        """Let go of deliveries that are claimed behind another one of their lane."""
+        await self.act(lambda context: context.claims.put_back(destination, seqs))
 
     async def next_due(self, destination: str) -> datetime | None:
         """Return when the next retry falls due; None where none is waited for."""

@@ -4,8 +4,9 @@ mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend be
 the message, or its edit -> relay -> journal.settle
 """
 
-import contextlib
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple, Self
 
@@ -28,25 +29,26 @@ from engine.errors import (
 )
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
-from engine.journal.entry import Claimed, FollowUpKind, FollowUpRequest, OwnWrite, SentResource, State
+from engine.journal.entry import Claimed, FollowUpKind, FollowUpRequest, SentResource, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
+from engine.journal.write.settling import superseded_by
 from engine.mapping.compile import Mapping
 from engine.mapping.subject.subject import Disposition
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.feed import Feed, PipelineContext, is_watched, writers_of
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import EntryOutcome
-from engine.pipeline.outbound.completing import LACKING, NOTE, completed
+from engine.pipeline.outbound.collapsing import UpdateRun, claim_run, deliver_newest, of_head
+from engine.pipeline.outbound.completing import LACKING, NOTE, completed, later
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
 from engine.pipeline.outbound.follow_ups import FollowUps, is_announced, refusal
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.relaying import DAMAGED, OutgoingMessage, outgoing, relay_dry_run
-from engine.pipeline.outbound.settling import held, settlement
+from engine.pipeline.outbound.settling import held, own_writes, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 
-MOST_LATER: Final = 20
 # How a delivery ends after which a relay has what an event says.
 SETTLED: Final = frozenset({VerdictKind.DELIVERED, VerdictKind.FILTERED})
 SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
@@ -63,7 +65,7 @@ def now_filtered(mapping: Mapping, message: Message) -> str:
 class Carried(NamedTuple):
     """What came of one delivery: the verdict, the plan where there was one, what it is followed up by, and its feed.
 
-    `sent`: what the relay has of a resource from now on.
+    `sent`: what the relay has of a resource from now on. `run`: the updates whose newest was delivered for all of them.
     """
 
     verdict: Verdict
@@ -71,6 +73,7 @@ class Carried(NamedTuple):
     follow_ups: tuple[FollowUpRequest, ...] = ()
     feed: Feed | None = None
     sent: SentResource | None = None
+    run: UpdateRun | None = None
 
     def noting(self, *codes: str) -> Self:
         """Return the same with more notes in its verdict."""
@@ -214,15 +217,47 @@ class DeliveryWorker:
             return Carried(held("stale") if policy == "hold" else SKIPPED, plan)
         if not await self._merges_admitted(server, claimed, feed, plan):
             return Carried(held("merge-limit"), plan)
-        verdict = await self._delivered(server, claimed, feed, plan)
+        collapsed = await self._collapsed(server, claimed, feed, plan)
+        if collapsed is not None:
+            return collapsed
+        verdict = await self._delivered(server, claimed, plan, feed)
         if verdict.reason == LACKING and not verdict.attempts:
-            whole = completed(plan, await self._later(claimed))
+            whole = completed(plan, await later(claimed, self.memory, self.shared.feeds))
             if whole is not None:
-                verdict = (await self._delivered(server, claimed, feed, whole)).noting(NOTE)
+                verdict = (await self._delivered(server, claimed, whole, feed)).noting(NOTE)
         carried = self._followed_up(server.settings, claimed, feed, message, plan, verdict)
         return carried.noting("stale") if stale else carried
 
-    async def _delivered(self, server: FhirDestination, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
+    async def _collapsed(self, server: FhirDestination, claimed: Claimed, feed: Feed, plan: Plan) -> Carried | None:
+        """Deliver the newest of the updates that wait in its place; None if the entry is to be delivered by itself."""
+        # Where a channel only fills, the oldest value stays.
+        collapse = server.settings.collapse if feed.channel.demographics != "fill" else None
+        mapping = feed.mapping_at(self.name)
+        run = await claim_run(self.journal, collapse, claimed, plan, lambda one: mapping.plan(self._message(one, feed)))
+        if run is None:
+            return None
+        verdict = await deliver_newest(
+            self.journal, run, partial(self._delivered, server, feed=feed), partial(self._put_off, feed=feed)
+        )
+        if verdict.kind is VerdictKind.RETRY:
+            return Carried(of_head(verdict), plan)
+        if verdict.kind is not VerdictKind.DELIVERED:
+            return None
+        stale = await self.memory.is_stale(run.newest.lanes, run.plan)
+        message = self._message(run.newest, feed)
+        carried = self._followed_up(server.settings, run.newest, feed, message, run.plan, verdict)._replace(run=run)
+        return carried.noting("stale") if stale else carried
+
+    async def _put_off(self, newest: Claimed, verdict: Verdict, feed: Feed) -> None:
+        """Settle an update that was tried ahead of its turn: it waits for it again, or for its next try."""
+        now = self.shared.clock()
+        retry_at = self.throttle.retry_at(verdict, newest.tries + 1, now)
+        result = replace(self._result(newest, Carried(verdict, None, feed=feed), retry_at, now), state=State.RECEIVED)
+        await self.journal.settle(result)
+        self.memory.settled(result)
+        self.health.count(newest, verdict, result)
+
+    async def _delivered(self, server: FhirDestination, claimed: Claimed, plan: Plan, feed: Feed) -> Verdict:
         return await server.deliver(
             plan,
             self.memory,
@@ -250,15 +285,6 @@ class DeliveryWorker:
         if why_not is None:
             return carried.followed_by(FollowUpRequest(FollowUpKind.LOOKUP, verdict.patient))
         return carried.noting(why_not) if why_not else carried
-
-    async def _later(self, claimed: Claimed) -> list[Plan]:
-        """Return the plans of what waits behind an entry, as far as they can be made."""
-        plans = []
-        for channel, raw, event in await self.memory.behind(claimed.lanes, claimed.seq, MOST_LATER):
-            feed = self.shared.feeds.get(channel)
-            with contextlib.suppress(MappingError, MessageError):
-                plans += [feed.mapping_at(self.name).plan(read_message(raw, feed.channel, event))] if feed else []
-        return plans
 
     def _message(self, claimed: Claimed, feed: Feed) -> Message:
         """Return the message, as intake has read it or from its bytes; what the disk changed is never delivered."""
@@ -293,24 +319,29 @@ class DeliveryWorker:
             self.shared.changes.settled(self.name, carried.sent)
             self.shared.changes.writes.end(self.name, claimed.seq)
 
-    async def _settle(self, claimed: Claimed, carried: Carried) -> bool:
-        verdict, plan, feed = carried.verdict, carried.plan, carried.feed
-        now = self.shared.clock()
-        retry_at = self.throttle.retry_at(verdict, claimed.tries + 1, now)
+    def _result(self, claimed: Claimed, carried: Carried, retry_at: datetime | None, now: datetime) -> Settlement:
+        """Return what is written down of a delivery."""
+        verdict, feed = carried.verdict, carried.feed
         is_mapped = isinstance(self.destination, FhirDestination)
         mapping = feed.mapping_at(self.name).hash if feed and is_mapped else ""
         if feed is not None and self.name in feed.outgoing:
             mapping = feed.outgoing[self.name].hash
         keep_lane = self.destination.settings.on_held == "hold-lane"
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
-        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)
+        result = settlement(
+            claimed, verdict, carried.plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups
+        )
         watched = is_mapped and bool(verdict.versions) and is_watched(self.shared.feeds, self.name)
-        own = tuple(
-            OwnWrite(self.name, one.reference, one.version, claimed.channel, one.at) for one in verdict.versions
-        )
-        result = (
-            replace(result, sent=carried.sent, own_writes=own if watched else ()) if own or carried.sent else result
-        )
+        own = own_writes(claimed, verdict) if watched else ()
+        superseded = carried.run.superseded if carried.run else ()
+        return replace(result, sent=carried.sent, own_writes=own, superseded=superseded)
+
+    async def _settle(self, claimed: Claimed, carried: Carried) -> bool:
+        verdict, plan, feed, run = carried.verdict, carried.plan, carried.feed, carried.run
+        head, claimed = claimed, run.newest if run else claimed
+        now = self.shared.clock()
+        retry_at = self.throttle.retry_at(verdict, claimed.tries + 1, now)
+        result = self._result(claimed, carried, retry_at, now)
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         awaited = feed is not None and feed.channel.acknowledge.when == "delivered"
@@ -322,8 +353,10 @@ class DeliveryWorker:
         except JournalRefusedError as error:
             # One patient's lane waits for a person, with its intents open: the next try reads before it writes.
             _log.error("not settled", entry=claimed.seq, destination=self.name, code=error.code)
-            verdict, plan, retry_at = held("engine-error"), None, None
-            result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=True)
+            verdict, plan, retry_at, claimed = held("engine-error"), None, None, head
+            result = settlement(claimed, verdict, plan, result.mapping, retry_at, now, keep_lane=True)
+            if run is not None:
+                await self.journal.put_back(self.name, [one.seq for one in run.behind])
             await self.journal.settle(result)
             self.memory.forget_all()
         self.memory.settled(result)
@@ -332,9 +365,8 @@ class DeliveryWorker:
         self.health.count(claimed, verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)
-            self.shared.outcomes.settled(
-                claimed.seq, self.name, EntryOutcome(result.state, result.reason, result.notes)
-            )
+            for end in (result, *superseded_by(result)):
+                self.shared.outcomes.settled(end.seq, self.name, EntryOutcome(end.state, end.reason, end.notes))
         if verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}:
             _log.warning(
                 "not delivered",

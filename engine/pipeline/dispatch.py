@@ -157,7 +157,8 @@ class Dispatch:
 
     def arrived(self) -> None:
         """Say that there is something new; what was asked for ahead is supplied by the journal itself."""
-        if not self._prefetched.awaited:
+        self._may_be_due = self._may_be_due or self.destination.settings.waits
+        if self._may_be_due or not self._prefetched.awaited:
             self._wake.set()
 
     async def run(self) -> None:
@@ -373,7 +374,8 @@ class Dispatch:
             return IDLE_SECONDS
         due = await self._journal.next_due(self.name)
         if due is None:
-            self._may_be_due = False
+            # What waits behind something else may have a time of its own.
+            self._may_be_due = self.destination.settings.waits
             return IDLE_SECONDS
         # What is due may still wait for something that is under way: it is not asked for again and again meanwhile.
         wait = 0.0 if await self._time.mind() else (due - self._clock()).total_seconds()

@@ -175,6 +175,8 @@ CHANNEL_ROWS: Final = (
     ("destinations[].bundle", "of", "found 'of'", "did you mean off?"),
     ("destinations[].create", "client-ids", "found 'client-ids'", "did you mean client-id?"),
     ("destinations[].writes", "create", "found 'create'", "did you mean create-only?"),
+    ("destinations[].collapse.events", ["A03"], "found 'A03'", "one of 'A08' or 'A31'"),
+    ("destinations[].collapse.seconds", 601, "found '601'", "at most 600"),
     ("destinations[].behaviour.read_headers", {"X-Level": "a\nb"}, "no header can have", "one line"),
     ("destinations[].behaviour.idempotency_header", "a b", "found 'a b'", "letters, digits"),
     ("destinations[].behaviour.bundle_entries", 0, "found '0'", "at least 1"),

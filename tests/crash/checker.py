@@ -13,6 +13,8 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import unquote
 
+import orjson
+
 from tests.crash.relays import Relayed, judged
 from tests.flow.fold import Record, facts_of, fold, head, links_of, numbers_of
 from tests.flow.proxy import PATIENT, Call
@@ -22,6 +24,7 @@ from tests.flow.visits import agrees, number_of, said_of, visits
 
 POSITIVE: Final = frozenset({"AA", "CA"})
 MERGE: Final = f"{PATIENT}/$merge"
+SUPERSEDED: Final = "superseded"
 DEFINITE: Final = frozenset({200, 400, 401, 403, 404, 409, 412, 422, 429})
 
 
@@ -205,7 +208,7 @@ def state_is_fold(history: History) -> Iterator[str]:
 
 def visits_are_fold(history: History) -> Iterator[str]:
     """I7: every visit of the service says what an independent fold says, once, and is its patient's."""
-    records, wanted = expected(history), visits(row.raw for row in history.rows if row.state == "delivered")
+    records, wanted = expected(history), visits(row.raw for row in history.rows if is_applied(row))
     seen: Counter[str] = Counter()
     for encounter in history.visits:
         number = number_of(encounter)
@@ -263,6 +266,42 @@ def relayed_in_order(history: History) -> Iterator[str]:
         yield from judged(relayed, history.faults)
 
 
+def superseded_by_a_later_update(history: History) -> Iterator[str]:
+    """I14: what is superseded names a later delivered update of its patient, and only such lies between the two."""
+    rows = {row.seq: row for row in history.rows}
+    for row in history.rows:
+        if row.reason != SUPERSEDED:
+            continue
+        newest = rows.get(newest_of(row))
+        if newest is None or newest.seq <= row.seq or newest.state != "delivered":
+            yield f"I14 entry {row.seq} is superseded by {newest_of(row)}, which was not delivered after it"
+            continue
+        among = (one for one in history.rows if row.seq <= one.seq < newest.seq and one.state != "rejected")
+        for one in among:
+            names = named_in(one.raw) & named_in(row.raw)
+            if names and (one.reason != SUPERSEDED or newest_of(one) != newest.seq):
+                yield f"I14 entry {row.seq} is superseded by {newest.seq}, past entry {one.seq} of {sorted(names)}"
+        if kind_of(newest.raw) != kind_of(row.raw) or not named_in(newest.raw) & named_in(row.raw):
+            yield f"I14 entry {row.seq} is superseded by {newest.seq}, which is another event or of another patient"
+
+
+def newest_of(row: Row) -> int:
+    """Return the number of the entry by which one is superseded, 0 if it names none."""
+    notes = (str(note).split() for note in orjson.loads(row.notes or "[]"))
+    return next((int(note[1]) for note in notes if note[0] == "superseded-by"), 0)
+
+
+def named_in(raw: bytes) -> set[bytes]:
+    """Return the numbers of a message in PID-3 and MRG-1."""
+    lines = [line.split(b"|") for line in raw.split(b"\r")]
+    return {line[3 if line[0] == b"PID" else 1].split(b"^")[0] for line in lines if line[0] in {b"PID", b"MRG"}}
+
+
+def kind_of(raw: bytes) -> bytes:
+    """Return the trigger event of a message."""
+    return raw.split(b"\r")[0].split(b"|")[8].split(b"^")[1]
+
+
 CHECKS: Final = (
     no_loss,
     terminal,
@@ -276,12 +315,18 @@ CHECKS: Final = (
     read_before_writing_again,
     settled,
     relayed_in_order,
+    superseded_by_a_later_update,
 )
 
 
 def expected(history: History) -> dict[str, Record]:
     """Return what the journal's delivered messages make of the patients."""
-    return fold(row.raw for row in history.rows if row.state == "delivered")
+    return fold(row.raw for row in history.rows if is_applied(row))
+
+
+def is_applied(row: Row) -> bool:
+    """Whether what a row says must be at the service: it was delivered, or a later one that says all of it was."""
+    return row.state == "delivered" or row.reason == SUPERSEDED
 
 
 def effects(history: History) -> Iterable[Call]:

@@ -100,7 +100,8 @@ CHANNELS: Final = {
     + "    create: client-id\n    if_none_exist: demographics\n    on_demographic_match: hold\n",
     "a key without its header": GOOD + "    create: idempotency-key\n    if_none_exist: identifier\n",
     "merges where nothing is merged": GOOD
-    + "    writes: create-only\n    merge_strategy: merge\n    carry_over: [telecom]\n    merge_operation: merge\n",
+    + "    writes: create-only\n    collapse: {seconds: 5}\n"
+    + "    merge_strategy: merge\n    carry_over: [telecom]\n    merge_operation: merge\n",
     "keys like no other": GOOD + "qqqqqqq: 1\nlimits: {qqqqqqq: 1}\nlisten: 3\n",
     "kinds of values": GOOD
     + "allow_merge: [x]\nmerge_limit: {merges: 1.5, minutes: [x]}\nprocessing_ids: 3\nretention: x\nmapping: [x]\n"

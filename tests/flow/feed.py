@@ -226,6 +226,25 @@ def make_feed(
     return _interleave(draw, [story.messages for story in stories])
 
 
+def make_storms(seed: int, families: int, storms: int) -> list[FeedMessage]:
+    """Return storms of updates of each family, some of which say less, with stays and merges between them."""
+    author = Author(seed)
+    draw = author.random
+    stories = [_beginning(author, family, None) for family in range(families)]
+    for story in stories:
+        for _ in range(storms):
+            trigger = draw.choice(("A31", "A31", "A31", "A08"))
+            for _ in range(draw.randrange(2, 10)):
+                _live(author, story.person)
+                address = draw.choice((*["say"] * 10, "absent", "delete"))
+                story.messages.append(author.event(trigger, story.family, story.person, address=address))
+            if draw.random() < 0.5:
+                _second_registration(author, story)
+            else:
+                story.messages.append(author.event(draw.choice(("A01", "A03", "A02")), story.family, story.person))
+    return _interleave(draw, [story.messages for story in stories])
+
+
 def _beginning(author: Author, family: int, twin: Person | None) -> Story:
     story = Story(family, author.person(twin))
     story.messages.append(author.event(author.random.choice(("A28", "A04", "A01", "A05")), family, story.person))

@@ -1,6 +1,7 @@
 """Claiming: deliveries that may run now leave in journal order, each heading all its lanes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -98,6 +99,13 @@ AND d.seq > ?4
 ORDER BY d.seq LIMIT ?3""",
     "AND d.seq IN (SELECT value FROM json_each(?2)) ORDER BY d.seq",
 )
+# What waits behind a delivery in its one lane, oldest first, with its state and whether it has a time.
+BEHIND: Final = CLAIM_RUN.replace(
+    "\nFROM delivery AS d", ",\n  d.state, d.due_at IS NOT NULL\nFROM delivery AS d"
+).replace(
+    "(SELECT value FROM json_each(?2)) ORDER BY d.seq",
+    "(SELECT seq FROM queue WHERE destination = ?1 AND lane = ?2 AND seq > ?3 ORDER BY seq LIMIT ?4) ORDER BY d.seq",
+)
 # Take such deliveries for one worker, which sends them one after the other.
 TAKE_RUN: Final = """
 UPDATE delivery SET state = 'claimed', holder = ?
@@ -154,6 +162,14 @@ class Prefetch(NamedTuple):
     destination: str
     claims: tuple[Claimed, ...]
     left: int
+
+
+class WaitingDelivery(NamedTuple):
+    """A delivery behind another one of its lane, as it would be claimed; `timed`: it has a time that it waits for."""
+
+    claimed: Claimed
+    state: str
+    timed: bool
 
 
 class Claims:
@@ -409,9 +425,33 @@ class Claims:
             self._has_runnable = True
         return out
 
+    def behind(self, head: Claimed, most: int) -> tuple[WaitingDelivery, ...]:
+        """Return what waits behind a claimed delivery in its one lane, oldest first, at most so many."""
+        asked = head.destination, head.lanes[0], head.seq, most
+        rows = self._connection.execute(BEHIND, asked).fetchall()
+        found = [(self._claimed(head.destination, row[:-2], tuple(orjson.loads(row[1]))), row[-2:]) for row in rows]
+        return tuple(WaitingDelivery(claimed, state, bool(timed)) for claimed, (state, timed) in found)
+
+    def claim_behind(self, head: Claimed, wanted: Sequence[Claimed]) -> tuple[Claimed, ...]:
+        """Claim what comes next in a lane, for the worker that has its head; nothing if the lane is another by now."""
+        out = self._out.get(head.destination, {})
+        now = self.behind(head, len(wanted)) if out[head.seq].lanes == head.lanes else ()
+        same = [(one.claimed.seq, one.claimed.lanes) for one in now if one.state == "waiting"]
+        if same != [(one.seq, head.lanes) for one in wanted]:
+            return ()
+        for claim in wanted:
+            self._note_out(claim)
+        seqs = json_list([claim.seq for claim in wanted])
+        self._connection.execute(TAKE_RUN, (self.holder, head.destination, seqs))
+        return tuple(replace(claim, foreign=head.foreign) for claim in wanted)
+
     def give_back(self, destination: str, seqs: Sequence[int]) -> None:
         """Note that deliveries which were claimed are not begun and no longer out; none is supplied until asked for."""
         self._demand = {name: one for name, one in self._demand.items() if name != destination}
+        self.put_back(destination, seqs)
+
+    def put_back(self, destination: str, seqs: Sequence[int]) -> None:
+        """Note that deliveries which were claimed are no longer out."""
         for seq in seqs:
             self.returned(seq, destination)
         self._connection.execute(GIVE_SOME_BACK, (destination, json_list(seqs)))

@@ -47,7 +47,9 @@ SELECT place.key FROM json_each(?) AS place WHERE EXISTS (SELECT 1 FROM queue
 """
 # A delivery in its lanes.
 # It has a checksum from the start: a row that grows when it is settled moves others of its page.
-DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state, holder, crc) VALUES (?, ?, ?, ?, ?, ?)"
+DELIVERY: Final = (
+    "INSERT INTO delivery (seq, destination, lanes, state, holder, due_at, crc) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
 
 # What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
 # are a JSON list of [destination, lane] at which something new is queued behind it, from the number given on.
@@ -160,6 +162,7 @@ class _BatchRows:
         self.named: list[_Row] = []
         self.queued: list[tuple[str, int, int]] = []
         self.deliveries: list[Claimed] = []
+        self.due: dict[tuple[str, int], int] = {}
         self.noted: list[_Row] = []
         self.arrivals = Arrivals(names)
 
@@ -184,6 +187,8 @@ class _BatchRows:
         shadow = SHADOW in flags
         for name in entry.destinations:
             mine = (FEED, *lanes) if name in entry.in_feed_order else lanes
+            if name in entry.due:
+                self.due[name, seq] = to_micros(entry.due[name])
             self.queued.extend([(name, lane, seq) for lane in mine])
             self.deliveries.append(
                 Claimed(
@@ -218,6 +223,7 @@ class _BatchRows:
             self._try_again(behind)
         self.queued.clear()
         self.deliveries.clear()
+        self.due.clear()
 
     def _write_deliveries(self, behind: list[tuple[str, int, int]]) -> None:
         blocked = {(name, seq) for name, _lane, seq in behind}
@@ -227,13 +233,16 @@ class _BatchRows:
         }
         rows = []
         for one in self.deliveries:
+            due_at = self.due.get((one.destination, one.seq))
             if (one.destination, one.seq) in blocked:
                 state = State.WAITING
+            elif due_at is not None:
+                state = State.RECEIVED
             else:
                 state = self._begun(one, here=elsewhere.get(one.destination, set()).isdisjoint(one.lanes))
             holder = self._claims.holder if state is State.CLAIMED else ALONE
             crc = of_delivery((one.seq, one.destination, ""))
-            rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder, crc))
+            rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder, due_at, crc))
         self._connection.executemany(DELIVERY, rows)
 
     def _begun(self, delivery: Claimed, *, here: bool) -> State:

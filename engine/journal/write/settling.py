@@ -10,7 +10,7 @@ from engine.database.connection import Connection, json_list, together
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.http.request import HttpRequest
 from engine.journal.claim.claiming import Claims, Out
-from engine.journal.entry import UNFINISHED, RequestOutcome, Settlement, State, check_move
+from engine.journal.entry import SUPERSEDED, SUPERSEDED_BY, UNFINISHED, RequestOutcome, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.row_digest import of_attempt, of_delivery
@@ -132,8 +132,12 @@ class Settling:
         row = (self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at)
         return (*row, of_attempt(row))
 
-    def settle(self, settlements: list[Settlement]) -> list[int]:
-        """Write settlements; return for each how many deliveries became runnable by it."""
+    def settle(self, given: list[Settlement]) -> list[int]:
+        """Write settlements; return for each how many deliveries became runnable by it.
+
+        What a delivery supersedes ends with it, in the one transaction: alone, either would lose what the other says.
+        """
+        settlements = given + [one for delivered in given for one in superseded_by(delivered)]
         requests: list[_Row] = []
         answers: list[_Row] = []
         ends: list[_Row] = []
@@ -157,7 +161,7 @@ class Settling:
             self._write(UNANSWERED, unanswered)
             self._write(PLAN, [(one.seq, one.destination, self._plan(one)) for one in settlements if one.plan])
             self._write(SETTLE, ends)
-            self._write(NOTE, notes_of(settlements))
+            self._write(NOTE, notes_of(given))
             count_ends(self._connection, settlements)
             remember(self._connection, self._sealing, settlements, lanes_of)
             promise(self._connection, settlements)
@@ -165,7 +169,7 @@ class Settling:
         runnable = self._free(freed, len(settlements))
         if any(runnable) or any(one.state is State.RECEIVED for one in settlements):
             self._claims.mark_runnable()
-        return runnable
+        return runnable[: len(given)]
 
     def _write(self, statement: str, rows: list[_Row]) -> None:
         if rows:
@@ -232,6 +236,18 @@ class Settling:
                 lane, _seq, position = places[key]
                 runnable[position] += len(self._connection.execute(PROMOTE, (destination, lane)).fetchall())
         return runnable
+
+
+def superseded_by(delivered: Settlement) -> list[Settlement]:
+    """Return how the deliveries end that one superseded."""
+    note = f"{SUPERSEDED_BY} {delivered.seq}"
+    return [
+        Settlement(
+            seq, delivered.destination, State.FILTERED, delivered.at, SUPERSEDED, (note,), mapping=delivered.mapping,
+            source=delivered.source,
+        )
+        for seq in delivered.superseded
+    ]  # fmt: skip
 
 
 def leave(connection: Connection, seq: int, destination: str, lanes: list[int]) -> int:

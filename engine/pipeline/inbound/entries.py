@@ -1,7 +1,7 @@
 """From what came in to what is recorded: the journal entry of a message, and of what is no message."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from engine.acknowledge.code import AckCode
@@ -63,7 +63,18 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, ack
         batch=arrival.batch,
         where_known=where_known,
         in_feed_order=in_feed_order(feed, of_patient=bool(subject and subject.patients)),
+        due=due(feed, header.trigger, arrival.received_at),
     )
+
+
+def due(feed: Feed, event: str, received_at: datetime) -> dict[str, datetime]:
+    """Return the destinations at which an event waits for newer ones of its kind, and until when."""
+    servers = feed.channel.servers if feed.channel.mode is not Mode.SHADOW else ()
+    return {
+        one.name: received_at + timedelta(seconds=one.collapse.seconds)
+        for one in servers
+        if one.collapse is not None and one.waits and event in one.collapse.events
+    }
 
 
 def in_feed_order(feed: Feed, *, of_patient: bool = True) -> frozenset[str]:

@@ -1,14 +1,33 @@
 """What an entry lacks for a new record, taken from a later message of its lane: an unknown patient gets a name."""
 
+import contextlib
 from collections.abc import Iterable
 from typing import Final
 
+from engine.errors import MappingError, MessageError
 from engine.fhir.patient import person_of
 from engine.fhir.plan import PatientRecord, Plan, Upsert
+from engine.journal.entry import Claimed
+from engine.pipeline.feed import Feeds
+from engine.pipeline.inbound.judgement import read_message
+from engine.pipeline.outbound.memory import DestinationMemory
 
 LACKING: Final = "missing-required"
 NOTE: Final = "completed-by-later"
+MOST_LATER: Final = 20
 _DEMOGRAPHICS: Final = ("name", "gender", "birthDate")
+
+
+async def later(claimed: Claimed, memory: DestinationMemory, feeds: Feeds) -> list[Plan]:
+    """Return the plans of what waits behind an entry, at most MOST_LATER, as far as they can be made."""
+    plans = []
+    for channel, raw, event in await memory.behind(claimed.lanes, claimed.seq, MOST_LATER):
+        feed = feeds.get(channel)
+        if feed is None:
+            continue
+        with contextlib.suppress(MappingError, MessageError):
+            plans.append(feed.mapping_at(claimed.destination).plan(read_message(raw, feed.channel, event)))
+    return plans
 
 
 def completed(plan: Plan, later: Iterable[Plan]) -> Plan | None:

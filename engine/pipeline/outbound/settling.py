@@ -13,6 +13,7 @@ from engine.journal.entry import (
     KnownIdentity,
     MergeSeen,
     Ownership,
+    OwnWrite,
     RequestOutcome,
     Settlement,
     State,
@@ -112,6 +113,12 @@ def settlement(
         keep_lane=keep_lane or verdict.reason in ALWAYS_KEEP_LANE,
         follow_ups=follow_ups,
     )
+
+
+def own_writes(claimed: Claimed, verdict: Verdict) -> tuple[OwnWrite, ...]:
+    """Return the versions that a delivery has written, as they are to be known when the server tells of them."""
+    name, channel = claimed.destination, claimed.channel
+    return tuple(OwnWrite(name, one.reference, one.version, channel, one.at) for one in verdict.versions)
 
 
 def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:

@@ -148,7 +148,7 @@ def test_lines_name_commands_that_there_are() -> None:
 
 def test_no_line_is_for_a_code_that_nobody_says() -> None:
     """A code that is gone takes its line along."""
-    known = produced() | {"lost", "not-kept", "duplicate-mrn"}
+    known = produced() | {"lost", "not-kept", "duplicate-mrn", "superseded"}
     unsaid = {
         code
         for code in REASONS

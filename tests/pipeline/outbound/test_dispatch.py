@@ -71,3 +71,19 @@ async def test_what_was_delivered_is_written_down_before_a_stop_ends(desk: Desk)
     answered.set()
     await stopping
     assert settled == [CLAIMED.seq]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_an_update_that_waits_behind_another_is_looked_for_when_that_has_ended(desk: Desk, waits: bool) -> None:
+    """It has a time of its own, of which nobody hears before it heads its lane."""
+    shared: Any = SimpleNamespace(pauses=SimpleNamespace(of=lambda _name: None), clock=lambda: NOW, feeds={}, time=None)
+    destination = SimpleNamespace(settings=SimpleNamespace(in_feed_order=False, waits=waits))
+    throttle = DeliveryThrottle("d", 8, Retry(), lambda: 0.0, lambda: 0.0)
+    dispatch = Dispatch("d", cast("FhirDestination", destination), desk.journal, throttle, shared)
+    assert await dispatch._rest_seconds(1) == IDLE_SECONDS
+    dispatch._wake.clear()
+    dispatch._prefetched.awaited = 8
+    ended = asyncio.create_task(_nothing())
+    await ended
+    dispatch._ended(cast("asyncio.Task[None]", ended))
+    assert dispatch._wake.is_set() is waits
