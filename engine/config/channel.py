@@ -16,6 +16,7 @@ from engine.config.listener_settings import Limits, Listen
 from engine.config.model import TAG, Frozen, Placed, nearest
 from engine.config.network import Network, is_loopback
 from engine.config.relay import ALL, MLLP, Relay
+from engine.config.secret import MappingKey
 from engine.config.text import Line, Name, Uri, Word, zone_name
 
 # What each message is held against stays bounded, in a channel file as in an event file.
@@ -246,6 +247,9 @@ class Channel(Frozen):
         "base-uri", description="an authority that is not listed gets a system made of base_uri, or AE 204"
     )
     base_uri: Uri = Field("urn:adt-engine:authority:", description="start of the system of unlisted authorities")
+    keys: dict[Name, MappingKey] = Field(
+        {}, description="keys that the mapping names in hash and shift-days: {env: NAME} or {file: PATH} of each"
+    )
     limits: Limits = Field(Limits(), description="bounds of the listener")
     destinations: tuple[AnyDestination, ...] = Field(
         min_length=1,

@@ -70,3 +70,22 @@ class Secret(Frozen):
         if not text:
             raise LookupError(f"{path} is empty")
         return text
+
+
+# A shorter key could be guessed, and what was hashed with it be found by trying numbers.
+LEAST_KEY: Final = 16
+
+
+class MappingKey(Secret):
+    """The secret of a key that mappings name."""
+
+    def unavailable(self) -> Iterator[Placed]:
+        """Yield why the key cannot be used now; never the key."""
+        yield from super().unavailable()
+        try:
+            short = len(self.read()) < LEAST_KEY
+        except LookupError:
+            return
+        if short:
+            key = "env" if self.env is not None else "file"
+            yield (key,), f"a key of fewer than {LEAST_KEY} characters", "make one with: openssl rand -hex 32"

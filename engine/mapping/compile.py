@@ -122,7 +122,7 @@ def compile_mapping(
     compiled = _checked(source, setting, compiler, file or AuthoredFile(f"channel {channel.channel}", {}, {}), kept)
     if compiled is None:
         raise MappingError("no-patient-mapping")
-    mark = hashlib.sha256(f"{source.hash} {_settings_text(setting)}".encode()).hexdigest()
+    mark = hashlib.sha256(f"{source.hash} {setting.text}".encode()).hexdigest()
     return Mapping(mark, compiled)
 
 
@@ -140,7 +140,7 @@ def compile_edits(source: MappingSource, channel: Channel, file: AuthoredFile | 
         if isinstance(relay, Relay) and relay.send == EDITED:
             compiler = Compiler(context, documents.datatypes, problems)
             steps = compile_steps(compiler, relay.edit, Scope(document, ("destinations", number, "edit")))
-            text = f"{source.hash} {_settings_text(setting)} {relay.edit!r}"
+            text = f"{source.hash} {setting.text} {relay.edit!r}"
             edits[relay.name] = MessageEdit(hashlib.sha256(text.encode()).hexdigest(), steps)
     problems.refuse()
     return edits
@@ -170,11 +170,6 @@ def _checked(
     return compiled
 
 
-def _settings_text(setting: Setting) -> str:
-    """Return a channel's settings as text, for the hash."""
-    return f"{setting!r}{setting.filters or ''}"
-
-
 def _compile(
     documents: Documents,
     setting: Setting,
@@ -186,7 +181,7 @@ def _compile(
     problems.of(documents.everything())
     table = make_event_table(documents.events, problems)
     settings = {key: value for key, value in documents.events.value.items() if key != SENT}
-    key = f"{file.file} {_settings_text(setting)} {settings!r}"
+    key = f"{file.file} {setting.text} {settings!r}"
     files = kept.get(key) or _compile_files(documents, table, setting, problems, make_compiler, file)
     if not problems.found:
         kept[key] = files

@@ -167,7 +167,7 @@ def _compiled(
         if name not in sources:
             return None
         # A problem of a filter is one of the channel's file, so that mappings with filters are compiled for each.
-        key = f"{name} {looked.source.file if channel.filters else ''} {setting_of(channel)!r}"
+        key = f"{name} {looked.source.file if channel.filters else ''} {setting_of(channel).text}"
         try:
             if key not in made:
                 made[key] = compile_mapping(sources[name], channel, file=looked.source)

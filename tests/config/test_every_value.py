@@ -110,6 +110,7 @@ CHANNEL_ROWS: Final = (
     ("authorities", {"RVB": "riverbend"}, "found 'riverbend'", "an absolute URI"),
     ("unknown_authority", "refus", "found 'refus'", "did you mean refuse?"),
     ("base_uri", "authority", "found 'authority'", "an absolute URI"),
+    ("keys", {"study": {"env": "NO_SUCH_SECRET"}}, "variable NO_SUCH_SECRET is not set", "--offline"),
     ("limits.block_bytes", 12, "found '12'", "at least 1024"),
     ("limits.block_seconds", 0, "found '0'", "above 0"),
     ("limits.idle_seconds", -1, "found '-1'", "at least 0"),

@@ -88,6 +88,7 @@ CHANNELS: Final = {
     "a URL with a password": GOOD.replace("http://", f"http://engine:{SECRET}@"),
     "a secret in a wrong place": GOOD + f"    auth: {SECRET}\n",
     "a secret of two places": GOOD + "    auth: {type: bearer, token: {env: A, file: b}}\n",
+    "a short key": GOOD + "keys: {study: {env: ADT_ENGINE_TEST_SECRET}}\n",
     "a secret in the file": GOOD + f"    auth: {{type: bearer, token: {SECRET}}}\n",
     "credentials of another kind": GOOD + "    auth: {type: bearer, token: {env: ADT_ENGINE_TEST_SECRET}, scope: x}\n",
     "another's credentials": GOOD + "    auth: {type: none, token: {env: ADT_ENGINE_TEST_SECRET}, client_id: x}\n",

@@ -27,6 +27,7 @@ from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import NONE, Edited, read_cases_by, yaml_in
 from engine.mapping.files.reference import GUIDE, kind_of, nearest, type_names
+from engine.mapping.files.setting import TEST_KEYS
 from engine.mapping.language.check import event_hint
 from engine.mapping.subject.events import SENT
 
@@ -168,7 +169,8 @@ def _compiled(case: Case, mapping: MappingSource, channels: Channels, kept: Comp
     sent = _saying(sent, "assume", case.assume) if case.assume else sent
     channel = channels[case.on] if case.on else channel_of(case.channel)
     own = (name for name, named in channel.own_mappings.items() if named == mapping.name)
-    channel = channel.at(next(own, ""))
+    # Cases need no secrets, and make the same wherever they run.
+    channel = channel.at(next(own, "")).model_copy(update={"keys": TEST_KEYS})
     return compile_mapping(sent, channel, kept=kept), channel
 
 
@@ -212,13 +214,14 @@ def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def channel_of(authored: dict[str, Any]) -> Channel:
-    """Return a channel for offline use: the authored keys, merges allowed, everything else by default."""
-    return Channel(
+    """Return a channel for offline use: the authored keys, merges allowed, test keys, everything else by default."""
+    channel = Channel(
         channel="offline",
         listen=Listen(mllp=Mllp(port=0)),
         destinations=(Destination(name="nowhere", base_url="http://127.0.0.1:1"),),
         **{"allow_merge": True, **authored},
     )
+    return channel.model_copy(update={"keys": TEST_KEYS})
 
 
 def plain(value: Any) -> Any:

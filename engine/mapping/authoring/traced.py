@@ -134,6 +134,9 @@ def additional_reads(call: FunctionCall, reading: MessageReading) -> Iterator[Re
     if isinstance(path, SegmentPath):
         segment = reading.first.get(path.segment)
         yield ReadValue(path, segment.leaf(path.field) if segment else None)
+    elif function.asks == "pid":
+        segment = reading.pid or reading.first.get("PID")
+        yield ReadValue(SegmentPath("PID", 3), segment.leaf(3) if segment else None)
     elif function.asks:
         yield ReadValue(ASKED[function.asks], getattr(reading, function.asks))
 

@@ -16,6 +16,8 @@ from engine.mapping.language.reading import MessageReading, Sources
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 # Words that read the event, its day or the sender.
 ASKING: Final = {EVENT: "event"} | {name: one.asks for name, one in FUNCTIONS.items() if one.asks}
+# What a function reads that asks for the patient: the whole segment.
+WHOLE_PID: Final = ("PID", 0)
 # The prefix of names that only a plan can resolve, `#patient`.
 NAME: Final = "#"
 
@@ -86,6 +88,8 @@ def dependence_of(authored: Any, named: Mapping[str, TemplateReferences]) -> Dep
         waiting += sorted((references.words & named.keys()) - words)
         words |= references.words
     asks = {ASKING[word] for word in words & ASKING.keys()}
+    if "pid" in asks:
+        sources |= {WHOLE_PID: None}
     return Dependence(own.sources, tuple(sources), "event" in asks, "today" in asks, "source" in asks, refers)
 
 

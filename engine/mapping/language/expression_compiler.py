@@ -149,12 +149,16 @@ class ExpressionCompiler(ABC):
             return None
         if function.field:
             self._field(arguments[0], scope)
+        keyless = function.keyed and arguments[0] not in self._context.setting.keys
+        if keyless:
+            expected = f"add keys: {{{arguments[0]}: {{env: VARIABLE}}}} to the channel's file"
+            self.problem(scope, f"the key {arguments[0]!r}, which the channel does not have", expected)
         unknown = [table for table in arguments if most and table not in self._context.tables]
         for table in unknown:
             self.problem(
                 scope, f"unknown table {table!r}", nearest(table, dict(self._context.tables), "the files in tables/")
             )
-        return None if unknown else function
+        return None if unknown or keyless else function
 
     def _head(self, one: Alternative, takes: Takes, scope: Scope) -> ValueNode:
         head = one.head

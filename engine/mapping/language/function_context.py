@@ -44,9 +44,10 @@ class Function:
     """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
 
     `reads`: the components of the given repetition that it reads; empty if it may read any. `field`: its word is a
-    field of the message. `asks`: what it uses of the message in addition (`today`, `source`). `words`: the number of
-    required words, `more` of optional ones; `fault` returns what is wrong with them, or nothing. `pieces`: its words
-    are texts and paths, and it gets their values after the value.
+    field of the message. `asks`: what it uses of the message in addition (`today`, `source`, `pid`). `words`: the
+    number of required words, `more` of optional ones; `fault` returns what is wrong with them, or nothing. `pieces`:
+    its words are texts and paths, and it gets their values after the value. `keyed`: its first word names a key of the
+    channel.
     """
 
     takes: Takes
@@ -61,3 +62,4 @@ class Function:
     more: int = 0
     fault: Callable[[tuple[str, ...]], str] | None = None
     pieces: bool = False
+    keyed: bool = False

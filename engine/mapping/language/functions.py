@@ -13,6 +13,7 @@ from urllib.parse import quote
 from engine.hl7.leaf import NULL, Null
 from engine.hl7.timestamp import Timestamp
 from engine.mapping.language.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
+from engine.mapping.language.deidentification import DEIDENTIFYING_FUNCTIONS
 from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.identifier import Authority
 from engine.mapping.language.node import Apply
@@ -236,6 +237,7 @@ XCN_PARTS: Final = (9, 13)
 XON_PARTS: Final = (6, 7)
 FUNCTIONS: Final[Mapping[str, Function]] = {
     **TEXT_FUNCTIONS,
+    **DEIDENTIFYING_FUNCTIONS,
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
     "datetime": Function(TEXT, "dateTime", _datetime, "a timestamp with offset, as precise as it came"),
     "birth-time": Function(

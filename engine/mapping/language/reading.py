@@ -26,7 +26,7 @@ class MessageReading:
     `dialect`: the encoding and the sender, on which a field's meaning depends in addition to its text and the event.
     `referred`: the resources that the values read refer to, by local name, each after those that it refers to itself.
     `once`: repeated fields with one repetition read, `whole`: those with all of them read; `repeat` separates them,
-    and `component` the components of one.
+    and `component` the components of one. `pid`: the PID of the patient, where that is not the first one.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class MessageReading:
         "message",
         "offset",
         "once",
+        "pid",
         "place",
         "referred",
         "repeat",
@@ -51,6 +52,7 @@ class MessageReading:
         self, message: Message, groups: Mapping[str, Sequence[Segment]], offset: tzinfo | None, today: str
     ) -> None:
         self.message = message
+        self.pid: Segment | None = None
         self.event = message.trigger
         self.offset = offset
         self.today = today
@@ -70,7 +72,7 @@ class MessageReading:
         own = MessageReading.__new__(MessageReading)
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
         own.dialect, own.repeat, own.component, own.all = self.dialect, self.repeat, self.component, self.all
-        own.facility = self.facility
+        own.facility, own.pid = self.facility, self.pid
         own.first = self.first if first is None else first
         own.forget()
         return own

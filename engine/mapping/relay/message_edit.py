@@ -17,6 +17,7 @@ from engine.mapping.language.node import Step, Test
 from engine.mapping.language.reading import MessageReading
 
 HEADER: Final = "MSH"
+PATIENT: Final = "PID"
 REPLACEMENT: Final = "\ufffd"
 CONTROL_ID: Final = Path(HEADER, 10)
 
@@ -182,7 +183,10 @@ class _StepRun:
 
     def _read(self, expression: Step, segment: Segment) -> str:
         """Return what an expression makes of the message, '' for nothing."""
-        found = expression(self.reading.message.segments[segment.position - 1], self.reading)
+        segments = self.reading.message.segments
+        # The dates of a patient are shifted by the days of that patient.
+        self.reading.pid = next((one for one in reversed(segments[: segment.position]) if one.name == PATIENT), None)
+        found = expression(segments[segment.position - 1], self.reading)
         text = NULL_TEXT if found is NULL else "" if found is None else str(found)
         # It stands for bytes that could not be read.
         if REPLACEMENT in text:

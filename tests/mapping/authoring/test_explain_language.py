@@ -50,6 +50,11 @@ WORDS: Final[dict[str, Word]] = {
     ),
     "plus-days": Word("PID-7 | plus-days(30) | date", {"PID-7": "19840229101500"}, "1984-03-30", "Date"),
     "minus-days": Word("PID-7 | minus-days(1) | date", {"PID-7": "19840229101500"}, "1984-02-28", "Date"),
+    "hash": Word("PID-4.1 | hash(study)", {"PID-4.1": "0012-A0"}, "dc7018ee46cbe451ca63cf28da811dd9"),
+    "mask": Word("PID-4.1 | mask", {"PID-4.1": "0012-A0"}, "9999-X9"),
+    "shift-days": Word(
+        "PID-7 | shift-days(study) | date", {"PID-7": "19840229101500", "PID-3": "1"}, "1983-08-16", "Date"
+    ),
     "utc-minute": Word("PV1-44 | utc-minute", {"PV1-44": "20260302080000"}, "2026-03-02T08:00"),
     "age": Word("PID-7 | age", {"PID-7": "19840229101500", "the day of the event": "20260302"}, 42, "Integer"),
     "date": Word("PID-7 | date", {"PID-7": "19840229101500"}, "1984-02-29", "Date"),

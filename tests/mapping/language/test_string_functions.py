@@ -110,6 +110,7 @@ def test_age_is_of_the_day_of_the_event(author: Author, message: Make) -> None:
         ("PID-3.1 | concat(PID-99)", "unknown field PID-99"),
         ("PID-3.1 | concat(and)", "found 'and'"),
         ("PID-3.1 | concat('a' 'b' 'c' 'd' 'e' 'f' 'g' 'h' 'i' 'j' 'k')", "concat with 11 argument(s)"),
+        ("PID-7 | shift-days(study 0)", "'0' is no whole number from 1 to 3650"),
         ("PID-7 | plus-days(99999)", "'99999' is no whole number from 1 to 40000"),
         ("PID-3.1 | exalt", "unknown function 'exalt'"),
     ],

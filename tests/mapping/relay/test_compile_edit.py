@@ -67,6 +67,7 @@ FAULTS: Final = [
     ("- set: {PID-8: PID-99}", 15, "unknown field PID-99", "1 to 40"),
     ("- set: {PID-8: PID-8(1000)}", 15, "'PID-8(1000)'", "expected a path"),
     ("- set: {PID-8.1: PID-8 | nothing}", 15, "unknown function 'nothing'", "did you mean"),
+    ("- set: {PID-19.1: PID-19.1 | hash(study)}", 15, "the key 'study'", "add keys: {study:"),
     ("- set: {PID-8.1: PID-8 | code(nix)}", 15, "unknown table 'nix'", "tables/"),
     ("- set: {PID-8.1: PID-7 | date}", 15, "a date for an element of type string", "use one of"),
     ("- set: {PID-8: \"'U' | else PID-8\"}", 15, "after a constant", "remove it"),

@@ -57,6 +57,7 @@ def edit_of(source: MappingSource, *steps: str) -> MessageEdit:
         ("remove: ['PID-3[CX.5=SS]']", b"~77^^^LKS^SS", b""),
         ("remove: [NK1]", b"NK1|1|Roe^Ann\rNK1|2|Poe^Ben|\r", b""),
         ("remove: [ZXX]", b"\rZXX", b""),
+        ("set: {PID-19.1: PID-19.1 | mask}", b"123-45", b"999-99"),
         ("{remove: [ZPI], when: PID-8 = M}", b"", b""),
         ("{remove: [ZPI], when: 'event in (A01, A08)'}", b"ZPI|x\r", b""),
     ],
@@ -184,3 +185,34 @@ def test_a_literal_reads_back_and_is_set_once(source: MappingSource, text: str) 
     after = edit.apply(parse(RAW))
     assert parse(after).leaf("PID", 5) == text
     assert edit.apply(parse(after)) == after
+
+
+KEYED: Final = """\
+channel: riverbend
+listen: {mllp: {port: 0}}
+keys: {study: {env: STUDY_KEY}}
+destinations:
+  - {name: fhir, base_url: http://127.0.0.1:1}
+  - name: radiology
+    type: mllp
+    host: 127.0.0.1
+    port: 2575
+    send: edited
+    edit:
+"""
+
+
+def test_each_patient_of_a_message_has_days_of_its_own(source: MappingSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A date is shifted by the days of the PID before it; what is no date does not get through."""
+    monkeypatch.setenv("STUDY_KEY", "correct horse battery")
+    edit = edits_of(source, "      - set: {PID-7.1: PID-7 | shift-days(study)}\n", KEYED)["radiology"]
+
+    def dates(*people: str) -> list[bytes]:
+        lines = [f"PID|1||{number}^^^RVB^MR||||{born}" for number, _, born in (one.partition(" ") for one in people)]
+        raw = "\r".join(("MSH|^~\\&|R|RVB|||20260301||ADT^A24|C1|P|2.5.1", *lines)).encode()
+        return [line.rpartition(b"|")[2] for line in edit.apply(parse(raw)).split(b"\r")[1:]]
+
+    one, other = dates("7 19840229", "8 19840229")
+    assert one != other
+    assert dates("8 19840229", "7 19840229") == [other, one]
+    assert dates("7 29.02.1984") == [b'""']
