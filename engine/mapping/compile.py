@@ -17,8 +17,7 @@ from engine.mapping.files.document import NONE, Document, Documents, Edited, Pro
 from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import listed
 from engine.mapping.files.setting import Setting, setting_of
-from engine.mapping.files.table import make_table
-from engine.mapping.language.check_table import check_table
+from engine.mapping.language.check_table import checked_table
 from engine.mapping.language.expression import SegmentPath, parse_path
 from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.identifier import Identifiers
@@ -210,10 +209,7 @@ def _visit_fields(encounter: Document | None) -> tuple[tuple[str, int], ...]:
 
 
 def _context(documents: Documents, table: EventTable, setting: Setting, problems: Problems) -> FunctionContext:
-    tables = {
-        name: make_table(name, document.value if check_table(document, problems) else {})
-        for name, document in documents.tables.items()
-    }
+    tables = {name: checked_table(name, document, problems) for name, document in documents.tables.items()}
     tables = assumed(tables, table, documents.events, problems)
     identifiers = Identifiers(table.identity, setting)
     return FunctionContext(setting, tables, identifiers, Stamps(setting.zone), documents.tables)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from engine.config.channel import Channel
 from engine.config.source import look, parse
@@ -14,9 +15,18 @@ from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import MappingSource, compile_edits, compile_mapping, load
 from engine.mapping.files.undecided import undecided_in
 from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OPEN, OWN, PATIENT, Files, file_of
+from engine.mapping.files import table_rows
+from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OWN, PATIENT, Files, file_of
 from tests.errors.shipped import write
 from tests.errors.told import Told, rows_of, told
-from tests.mapping.language import test_comparison, test_errors, test_language, test_mistakes, test_string_functions
+from tests.mapping.language import (
+    test_comparison,
+    test_errors,
+    test_language,
+    test_mistakes,
+    test_string_functions,
+    test_table_rows,
+)
 from tests.mapping.relay import test_compile_edit
 from tests.mapping.resource import test_any_type, test_grouped, test_joined, test_lists
 from tests.mapping.subject import test_filters, test_identity_fields
@@ -25,6 +35,11 @@ from tests.mapping.subject import test_filters, test_identity_fields
 def _grouped(text: str) -> Files:
     head = test_grouped.SITE if text.startswith(" ") else test_grouped.SITE.replace("segments:\n", "")
     return file_of("resources__observation", head + text)
+
+
+def _table(rows: str | None, table: str = test_table_rows.TABLE, rule: str = test_table_rows.SIMPLE) -> Files:
+    files = file_of("tables__ward", table) | file_of("resources__patient", test_table_rows.RULE.format(rule))
+    return files | ({"tables/ward.csv": rows} if rows is not None else {})
 
 
 def _listed(text: str) -> Files:
@@ -50,6 +65,8 @@ BORROWED: Final[dict[Callable[..., None], Callable[..., Files]]] = {
     test_string_functions.test_what_is_wrong_is_told_in_its_place: lambda expression, _: file_of(
         "resources__patient", f'{PATIENT}  language: "{expression}"\n'
     ),
+    test_table_rows.test_what_is_wrong_with_a_file: lambda rows, _: _table(rows),
+    test_table_rows.test_what_is_wrong_with_keys: lambda table, rule, _: _table("", test_table_rows.HEAD + table, rule),
     test_any_type.test_a_mistake_in_it: lambda name, text, _: file_of(f"resources__{name}", text),
     test_grouped.test_mistakes_are_told_with_their_place: lambda text, _: _grouped(text),
     test_joined.test_a_fault_is_told_with_its_place: lambda identity, _: file_of(
@@ -71,6 +88,14 @@ def broken() -> Iterator[tuple[str, Files]]:
         for number, row in enumerate(rows_of(test)):
             yield f"{test.__module__}.{test.__name__}[{number}]", files(*row)
     yield from OWN.items()
+    yield "a table without its rows", _table(None)
+    sex = "table: administrative-sex\nextends: shipped/administrative-sex\nrows: sex.csv\n"
+    yield (
+        "a row with a code that the element does not have",
+        file_of("tables__administrative-sex", sex) | {"tables/sex.csv": "key,code\nNO,mael\n"},
+    )
+    yield "rows elsewhere", _table("", test_table_rows.TABLE.replace("ward.csv", "../ward.csv"))
+    yield "rows that are no UTF-8", _table("key,code\n\udcff")
 
 
 def told_of_mappings(folder: Path, shipped: Path) -> Iterator[Told]:
@@ -78,6 +103,10 @@ def told_of_mappings(folder: Path, shipped: Path) -> Iterator[Told]:
     for number, (row, files) in enumerate(broken()):
         own = write(folder / str(number), files)
         yield from told(row, own, refused(lambda own=own: load([own, shipped], "adt")))
+    for bound in ("MOST_ROWS", "MOST_BYTES"):
+        own = write(folder / bound, _table("key,code\n1,A\n2,B\n"))
+        with patch.object(table_rows, bound, 1):
+            yield from told(bound, own, refused(lambda own=own: load([own, shipped], "adt")))
     own = write(folder / "unknown", {f"own-{number}.yaml": "" for number in range(7)})
     yield from told("an unknown mapping", own, refused(lambda: load([own, shipped], "qqqqqqq")))
     own = write(folder / "empty", EMPTY)

@@ -16,7 +16,14 @@ from engine.mapping.compile import PATIENT, MappingSource
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import listed
-from engine.mapping.language.expression import ExpressionError, FunctionCall, Guard, parse_condition, parse_expression
+from engine.mapping.language.expression import (
+    ExpressionError,
+    FunctionCall,
+    Guard,
+    parse_condition,
+    parse_expression,
+    parse_path,
+)
 from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.resource.grouping import UNDER
@@ -228,7 +235,8 @@ class Costs:
     def _call(self, call: FunctionCall, at: CostContext, cost: Cost) -> None:
         function = FUNCTIONS.get(call.name)
         if function is not None:
-            cost.note(at, Work(lookups=len(call.arguments) if function.tables[1] else 0))
+            keys = sum(parse_path(word) is not None for word in call.arguments) if function.tables[1] else 0
+            cost.note(at, Work(keys, len(call.arguments) - keys if function.tables[1] else 0))
             if function.takes is Takes.ALL:
                 cost.note(CostContext(self.bounds.repetitions, f"{call.name} {at.source}"), Work(1))
         elif call.name in self._makers:

@@ -251,11 +251,11 @@ class Fidelity:
     def _spelt_otherwise(self, name: str, code: str, other: str) -> bool:
         """True if a table has two codes for one FHIR code, and no meaning of its own for the first."""
         document = self._documents.tables.get(name)
-        table = make_table(name, document.value) if document is not None else None
+        table = make_table(name, document.value, document.rows) if document is not None else None
         keys = [table.key(one) for one in (code, other)] if table is not None else []
         if document is None or table is None or None in keys:
             return False
-        rows = [document.value["codes"][key] for key in keys]
+        rows = [(document.value.get("codes") or {}).get(key) for key in keys]
         own, written = (row.get("original") if isinstance(row, dict) else None for row in rows)
         targets = [table.codes[str(key)] for key in keys]
         return targets[0] is not None and targets[0] == targets[1] and own in (None, written)

@@ -342,6 +342,8 @@ def _table() -> JsonSchema:
         BACK: {"type": "object", "additionalProperties": _any(NULL, TEXT), "description": "which HL7 code is written"},
         "unmapped": _any({"enum": words}, _object({"default"}, {"default": row}, "default")),
         "codes": {"type": "object", "additionalProperties": row},
+        "keys": {"type": "array", "items": TEXT, "description": "of a table with several: [ward, site]"},
+        "rows": {**TEXT, "description": "a CSV file beside this one, with the codes"},
     }
     return _document("From the codes of HL7 to those of FHIR", TABLE_KEYS, known, required=["table"])
 

@@ -189,7 +189,7 @@ def watched_tables(tables: Mapping[str, MappingTable], trace: Trace) -> dict[str
 
 def _watched(one: MappingTable, trace: Trace) -> MappingTable:
     return WatchedTable(
-        one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, note=trace.looked_up
+        one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, one.keys, trace.looked_up
     )
 
 

@@ -12,6 +12,7 @@ from engine.errors import ConfigurationError, Problem
 from engine.mapping.files.kinds import misshapen, without
 from engine.mapping.files.overlay import LEVELS, REPLACES, Key, laid_over, unsaid
 from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
+from engine.mapping.files.table_rows import NAME, ROWS, TableRows, keys_of, read_rows
 
 _Case = TypeVar("_Case")
 
@@ -20,6 +21,7 @@ Edited = Mapping[Path, str]
 NONE: Final[Edited] = {}
 SHIPPED: Final = "shipped/"
 SHIPS: Final = "the shipped mappings"
+TABLE: Final = "table"
 KINDS: Final = ("resources", "datatypes", "tables")
 # The folder of the outgoing mapping, and its kinds of files.
 OUT: Final = "out"
@@ -33,6 +35,7 @@ KEYS: Final = {
     OUT_SEGMENTS: "segment",
     OUT_DATATYPES: "datatype",
 }
+CODES: Final = "codes"
 # Parts of a file that must be maps, with what a line of them looks like.
 SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
 PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
@@ -56,7 +59,7 @@ NAMED: Final[Mapping[str, Callable[[str], str]]] = {
 class Document:
     """One mapping file, merged with the one that it extends; `moved` has the places of added entries in the file.
 
-    `ships`: it is not one of the site's own.
+    `ships`: it is not one of the site's own. `rows`: those of a table in a CSV file.
     """
 
     source: AuthoredFile
@@ -64,6 +67,7 @@ class Document:
     below: AuthoredFile | None = None
     moved: Mapping[tuple[Key, ...], tuple[Key, ...]] = field(default_factory=dict)
     ships: bool = False
+    rows: TableRows | None = None
 
     @property
     def name(self) -> str:
@@ -76,6 +80,8 @@ class Document:
         Shipped files are valid by themselves: if a line of one is wrong, the file that extends it is the cause.
         """
         path = self.authored(path)
+        if (row := self._row(path)) is not None:
+            return Problem(*row, 1, ".".join(map(str, path)), found, expected)
         if self.below is None or self._source(path) is not self.below:
             return self.source.problem(path, found, expected)
         problem = self.source.problem(path, f"{found} ({self.shown(path)})", expected)
@@ -94,8 +100,17 @@ class Document:
     def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
         """Return the file and line of `path`, or of its nearest ancestor."""
         path = self.authored(path)
+        if (row := self._row(path)) is not None:
+            return row
         source = self._source(path)
         return source.file, source.place(path)[0]
+
+    def _row(self, path: tuple[Key, ...]) -> tuple[str, int] | None:
+        """Return the CSV file and line of a code, None if the code is in YAML, or in neither."""
+        if self.rows is None or len(path) < 2 or path[0] != CODES or path[1] in (self.value.get(CODES) or ()):
+            return None
+        code = str(path[1])
+        return (self.rows.file, self.rows[code].line) if code in self.rows else None
 
     def authored(self, path: tuple[Key, ...]) -> tuple[Key, ...]:
         """Return the path as its author wrote it."""
@@ -136,7 +151,9 @@ class Documents:
         mark = hashlib.sha256()
         for kind, group in (("resource", self.resources), ("datatype", self.datatypes), ("table", self.tables)):
             for name in sorted(group):
-                mark.update(f"{kind} {name} {group[name].value!r}\n".encode("utf-8", "surrogatepass"))
+                rows = group[name].rows
+                text = f"{kind} {name} {group[name].value!r}{f' {rows.digest}' if rows is not None else ''}\n"
+                mark.update(text.encode("utf-8", "surrogatepass"))
         mark.update(repr(self.events.value).encode("utf-8", "surrogatepass"))
         return mark.hexdigest()
 
@@ -347,8 +364,13 @@ def read_document(folders: Sequence[Path], path: Path, key: str, problems: Probl
     if document.value[key] != base.value[key]:
         problems.add(document, (key,), f"found {document.value[key]!r}", f"expected {base.value[key]!r}, as in {below}")
         document.value[key] = base.value[key]
-    merged, moved = laid_over(base.value, document.value)
-    return Document(document.source, merged, base.source, moved)
+    below_ = base.value
+    if document.rows is not None:
+        # The file's own rows replace codes of the one below.
+        codes = {code: row for code, row in (below_.get(CODES) or {}).items() if code not in document.rows}
+        below_ = {**below_, CODES: codes}
+    merged, moved = laid_over(below_, document.value)
+    return Document(document.source, merged, base.source, moved, rows=document.rows or base.rows)
 
 
 def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[str, str]:
@@ -389,4 +411,17 @@ def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document 
         named = False
     if not isinstance(value, dict):
         return None
-    return Document(source, value if named else {**value, key: known})
+    rows = _rows_beside(path, source, problems, edited) if key == TABLE else None
+    return Document(source, value if named else {**value, key: known}, rows=rows)
+
+
+def _rows_beside(path: Path, source: AuthoredFile, problems: Problems, edited: Edited) -> TableRows | None:
+    """Return the rows of the CSV file that a table names; None if it names none, or a bad one."""
+    named = source.value.get(ROWS)
+    if not isinstance(named, str):
+        return None
+    if not NAME.fullmatch(named):
+        problems.found.append(source.problem((ROWS,), f"found {named!r}", f"name a file beside it: {path.stem}.csv"))
+        return None
+    file = path.with_name(named)
+    return read_rows(file, keys_of(source.value), edited.get(file), problems.found)

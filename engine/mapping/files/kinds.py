@@ -17,6 +17,8 @@ OF: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("levels", "also"), (list,)),
     **dict.fromkeys(("missing", "unmapped"), (dict, str)),
     "visit": (str,),
+    "rows": (str,),
+    "keys": (list,),
     "retired": (dict,),
 }
 # The kind of a map's values, and of a list's items, where all have the same.
@@ -38,7 +40,7 @@ _ROW: Final = ("code", "display", "system", "original")
 BELOW: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("needs.#", "grows.#", "stays.#", "key.#", "missing.flag", "missing.unless", "hl7"), _WORDS),
     **dict.fromkeys(("merge.to", "merge.part", "status.element", "status.history.*", "status.trail.*"), _WORDS),
-    **dict.fromkeys(("status.moves.#.when", "status.moves.#.otherwise", "system", "table", "datatype"), _WORDS),
+    **dict.fromkeys(("status.moves.#.when", "status.moves.#.otherwise", "system", "table", "datatype", "date"), _WORDS),
     **dict.fromkeys((f"status.moves.#.{one}" for one in ("only", "never", "reopens")), _LISTED),
     **dict.fromkeys(("status.ended", "status.forgets"), _LISTED),
     **dict.fromkeys(("status.history", "status.trail"), (dict,)),
@@ -58,6 +60,7 @@ BELOW: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys((f"segments.*.{one}" for one in ("key", "with", "led_by")), _LISTED),
     **dict.fromkeys((f"{at}.{one}" for at in ("codes.*", "unmapped.default") for one in _ROW), _WORDS),
     "unmapped.default": (str, dict),
+    "keys.#": _WORDS,
 }
 # The same for an event table, whose lines are checked further when they are read.
 EVENT_TABLE: Final[Mapping[str, tuple[type, ...]]] = {

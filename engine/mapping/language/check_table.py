@@ -1,19 +1,30 @@
 """Checks of authored code tables."""
 
+import re
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import kind_of
-from engine.mapping.files.table import UnmappedPolicy
+from engine.mapping.files.table import MappingTable, UnmappedPolicy, make_table
+from engine.mapping.files.table_rows import JOINED_BY, KEY, PLACEHOLDER, keys_of
 from engine.mapping.language.identifier import URI
 
 # Which HL7 code is written for a FHIR code that several have.
 BACK: Final = "back"
-KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes", BACK})
+KEYS: Final = frozenset(
+    {"table", "extends", "source", "licence", "date", "hl7", "system", "unmapped", "codes", "keys", "rows", BACK}
+)
 ROW_KEYS: Final = frozenset({"code", "display", "system", "original"})
+# The name of a key of a table with several, and the most that it may have.
+KEY_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,40}")
+MOST_PARTS: Final = 5
 
-# The placeholder of a draft for a value that a person must supply.
-PLACEHOLDER: Final = "..."
+
+def checked_table(name: str, document: Document, problems: Problems) -> MappingTable:
+    """Return the table of a document, one without codes if it is not valid; faults go to `problems`."""
+    if not check_table(document, problems):
+        return make_table(name, {"keys": document.value.get("keys")})
+    return make_table(name, document.value, document.rows)
 
 
 def check_table(document: Document, problems: Problems) -> bool:
@@ -30,13 +41,34 @@ def check_table(document: Document, problems: Problems) -> bool:
     if not isinstance(back, dict) or not all(one is None or isinstance(one, str) for one in back.values()):
         problems.add(document, (BACK,), f"found {kind_of(back)}", "expected lines such as female: F")
         return False
+    _check_keys(value.get("keys"), document, problems)
     codes = value.get("codes")
-    if not isinstance(codes, dict) or not codes:
-        problems.add(document, ("codes",), "no codes", "write them as 'CODE: {code: ..., display: ...}'")
+    if document.rows is not None and codes is None:
+        codes = {}
+    elif not isinstance(codes, dict) or not (codes or document.rows is not None):
+        if len(problems.found) == before and "rows" not in value:
+            expected = "write them as 'CODE: {code: ..., display: ...}', or rows: FILE.csv"
+            problems.add(document, ("codes",), "no codes", expected)
         return False
+    marks = len(keys_of(value)) - 1
     for code, row in codes.items():
+        if code.count(JOINED_BY) != marks and marks:
+            expected = f"write its {marks + 1} keys as {JOINED_BY.join(keys_of(value))}"
+            problems.add(document, ("codes", code), f"found {code!r}", expected)
         _check_row(row, ("codes", code), document, problems)
     return len(problems.found) == before
+
+
+def _check_keys(keys: Any, document: Document, problems: Problems) -> None:
+    if keys is None:
+        return
+    names = keys if isinstance(keys, list) else []
+    if not 2 <= len({*names}) == len(names) <= MOST_PARTS:
+        found = f"found {', '.join(map(str, names)) or kind_of(keys)}"
+        problems.add(document, ("keys",), found, f"name 2 to {MOST_PARTS} different keys, such as [ward, site]")
+    for number, one in enumerate(names):
+        if not KEY_NAME.fullmatch(str(one)) or one in {KEY, *ROW_KEYS}:
+            problems.add(document, ("keys", number), f"found {one!r}", "name it by a word of your own, such as ward")
 
 
 def _check_policy(policy: Any, document: Document, problems: Problems) -> None:

@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import GUIDE, ReferenceElement, elements, kind_of, nearest, page_of, shown_type
+from engine.mapping.files.table_rows import JOINED_BY
 from engine.mapping.language.check import Checks
 from engine.mapping.language.compared import CompiledCondition
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
@@ -28,7 +29,10 @@ from engine.mapping.language.function_context import Function, FunctionContext, 
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.node import Apply, ValueNode, Word
 from engine.mapping.language.path import check_of, field_node, part_node
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.scope import DataType, Scope
+
+ONE_TABLE: Final = (1, 1)
 
 
 class ExpressionCompiler(ABC):
@@ -112,8 +116,12 @@ class ExpressionCompiler(ABC):
         for number, (call, function) in enumerate(zip(calls, known, strict=True)):
             if number and function.takes is not Takes.TEXT:
                 self.problem(scope, f"{call.name} after another function", "put it first")
-            apply = function.make(self._context, call.arguments)
-            if function.pieces:
+            further = self._further_keys(function, call.arguments)
+            apply = function.make(self._context, call.arguments[: len(call.arguments) - len(further)])
+            if further:
+                node = Concatenated(node, tuple(self.piece(word, scope) for word in further), _key_of)
+                node = Staged(node, apply)
+            elif function.pieces:
                 node = Concatenated(node, tuple(self.piece(word, scope) for word in call.arguments), apply)
             else:
                 node = Staged(node, apply) if number else applied(node, one.head, function.takes, apply)
@@ -140,25 +148,54 @@ class ExpressionCompiler(ABC):
         if function is None:
             self.problem(scope, f"unknown function {name!r}", nearest(name, FUNCTIONS, GUIDE))
             return None
-        least, most = function.tables
-        if not least + function.words <= len(arguments) <= most + function.words + function.more:
-            self.problem(scope, f"{name} with {len(arguments)} argument(s)", f"it takes {_takes(function)}")
+        if wrong := self._call_fault(function, call):
+            self.problem(scope, *wrong)
             return None
-        if function.fault is not None and (fault := function.fault(arguments)):
-            self.problem(scope, f"{call}: {fault}", f"give another argument; {name}: {function.text}")
-            return None
+        arguments = arguments[: len(arguments) - len(self._further_keys(function, arguments))]
         if function.field:
             self._field(arguments[0], scope)
         keyless = function.keyed and arguments[0] not in self._context.setting.keys
         if keyless:
             expected = f"add keys: {{{arguments[0]}: {{env: VARIABLE}}}} to the channel's file"
             self.problem(scope, f"the key {arguments[0]!r}, which the channel does not have", expected)
-        unknown = [table for table in arguments if most and table not in self._context.tables]
+        unknown = [table for table in arguments if function.tables[1] and table not in self._context.tables]
         for table in unknown:
             self.problem(
                 scope, f"unknown table {table!r}", nearest(table, dict(self._context.tables), "the files in tables/")
             )
         return None if unknown or keyless else function
+
+    def _further_keys(self, function: Function, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the words of a call that are the keys of its table after the first, which is the value."""
+        several = function.takes is Takes.TEXT and function.tables == ONE_TABLE and bool(arguments)
+        table = self._context.tables.get(arguments[0]) if several else None
+        return arguments[1:] if table is not None and len(table.keys) > 1 else ()
+
+    def _call_fault(self, function: Function, call: FunctionCall) -> tuple[str, str] | None:
+        """Return what is wrong with the words of a call, and what is expected; None for nothing."""
+        name, arguments = call.name, call.arguments
+        if fault := self._table_fault(function, arguments):
+            return fault
+        count, (least, most) = len(arguments) - len(self._further_keys(function, arguments)), function.tables
+        if not least + function.words <= count <= most + function.words + function.more:
+            return f"{name} with {count} argument(s)", f"it takes {_takes(function)}"
+        if function.fault is not None and (found := function.fault(arguments)):
+            return f"{call}: {found}", f"give another argument; {name}: {function.text}"
+        return None
+
+    def _table_fault(self, function: Function, arguments: tuple[str, ...]) -> tuple[str, str] | None:
+        """Return the fault of a call by a table with several keys, and what is expected; None for none."""
+        tables = [table for name in arguments if function.tables[1] and (table := self._context.tables.get(name))]
+        table = next((one for one in tables if len(one.keys) > 1), None)
+        if table is None:
+            return None
+        keys = ", ".join(table.keys)
+        if function.tables != ONE_TABLE or function.takes is not Takes.TEXT:
+            return f"the table {table.name!r}, whose keys are {keys}", "use code, coding, concept or boolean"
+        if len(arguments) == len(table.keys):
+            return None
+        expected = f"write the path of {table.keys[0]} before it, and of each other key after the table's name"
+        return f"{len(arguments)} of {len(table.keys)} keys ({keys})", expected
 
     def _head(self, one: Alternative, takes: Takes, scope: Scope) -> ValueNode:
         head = one.head
@@ -218,6 +255,11 @@ class ExpressionCompiler(ABC):
     @abstractmethod
     def datatype(self, name: str, scope: Scope, known: Collection[str]) -> DataType | None:
         """Return a compiled data type; None, and a problem, if it does not exist; `known`: the names allowed there."""
+
+
+def _key_of(values: tuple[Any, ...], _: MessageReading) -> str:
+    """Return the code of several keys in a table; an absent one is empty."""
+    return JOINED_BY.join([value if isinstance(value, str) else "" for value in values])
 
 
 def _takes(function: Function) -> str:

@@ -154,7 +154,7 @@ class _Tables(Mapping[str, BackwardTable]):
         if name not in self._made:
             document = self._documents[name]
             sound = check_table(document, self._problems)
-            table: MappingTable = make_table(name, document.value if sound else {})
+            table: MappingTable = make_table(name, document.value, document.rows) if sound else make_table(name, {})
             self._made[name] = (
                 check_backward(table, document, self._problems)
                 if sound

@@ -72,7 +72,8 @@ class MappingSite:
 
     def marks(self) -> tuple[tuple[str, int, int], ...]:
         """Return a mark of what the files are now: another one once any of them is written."""
-        stats = ((str(path), path.stat()) for path in self.files())
+        rows = (path for folder in dict.fromkeys(self.folders) for path in sorted(folder.glob("**/tables/*.csv")))
+        stats = ((str(path), path.stat()) for path in (*self.files(), *rows))
         return tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 

@@ -17,9 +17,14 @@ from engine.mapping.language.functions import FUNCTIONS
 from tests.mapping.authoring.language_examples import EXAMPLES, PATIENT, VISIT, Example, authored, explained, told
 from tests.mapping.language.test_registry import CONDITIONS, KEYS, MAPPING_SETS
 
+OF_FILES: Final = ("date", "rows")
 # What only test cases are written in, by which no message is mapped: `mappings test` shows what they expect. Nor is one
 # by what says how a table is read backwards: `mappings out explain` shows that.
-OF_MAPPINGS: Final = ({str(key) for keys in MAPPING_SETS for key in keys} | PATIENT_KEYS | {ADD, alike.LIKE}) - {BACK}
+# Nor by where a table is from: the row in its CSV file is shown itself.
+OF_MAPPINGS: Final = ({str(key) for keys in MAPPING_SETS for key in keys} | PATIENT_KEYS | {ADD, alike.LIKE}) - {
+    BACK,
+    *OF_FILES,
+}
 
 
 class Word(NamedTuple):
@@ -366,4 +371,4 @@ def test_every_key_is_explained(key: str) -> None:
 def test_no_word_is_forgotten() -> None:
     """What has no row here is a word of cases alone."""
     assert (WORDS.keys(), TESTS.keys(), SAID.keys()) == (FUNCTIONS.keys(), set(CONDITIONS), OF_MAPPINGS)
-    assert set(KEYS) - OF_MAPPINGS <= CASE_KEYS | CHANNEL_KEYS | EXPECT_KEYS | {BACK}
+    assert set(KEYS) - OF_MAPPINGS <= CASE_KEYS | CHANNEL_KEYS | EXPECT_KEYS | {BACK, *OF_FILES}
