@@ -252,6 +252,10 @@ MAPPINGS: Final = {
         "Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.",
         "engine.ops.cli.mapping.mappings:schema",
     ),
+    "import": Command(
+        "Import a code table: from a CSV file, a ConceptMap or a ValueSet (JSON) to tables/NAME.yaml and NAME.csv.",
+        "engine.ops.cli.mapping.importing:import_table",
+    ),
     "out": Command(
         "Check, try, explain and test the way back: FHIR to HL7 v2.",
         "engine.ops.cli.mapping.outgoing:app",
