@@ -19,16 +19,20 @@ from engine.config.destination import Destination
 from engine.config.listener_settings import Listen, Mllp
 from engine.config.model import words
 from engine.config.source import AuthoredFile
-from engine.errors import ConfigurationError, MessageError, Problem
+from engine.errors import ConfigurationError, MappingError, MessageError, PathError, Problem
 from engine.hl7.events import ADT
 from engine.hl7.header import read_header
+from engine.hl7.leaf import NULL, NULL_TEXT
+from engine.hl7.message import Message
 from engine.hl7.message import parse as parse_message
+from engine.hl7.path import parse_path
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_mapping
+from engine.mapping.compile import Compiled, Mapping, MappingSource, compile_edits, compile_mapping
 from engine.mapping.files.document import NONE, Edited, read_cases_by, yaml_in
 from engine.mapping.files.reference import GUIDE, kind_of, nearest, type_names
 from engine.mapping.files.setting import TEST_KEYS
 from engine.mapping.language.check import event_hint
+from engine.mapping.language.expression import SEGMENT
 from engine.mapping.subject.events import SENT
 
 CASE_KEYS: Final = frozenset({
@@ -42,7 +46,7 @@ EXPECT_KEYS: Final = frozenset({
     "rule", "action", "filter", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",
     "interactions", "absent", "upsert", "reactivate", "identities", "stand_in", "slices", "deletes",
     "patient", "merge", "into", "sources", "source_identifiers", "rename", "to", "retired", "link", "unlink",
-    "and", "move", "from", "numbers", "refers", "retire", "find",
+    "and", "move", "from", "numbers", "refers", "retire", "find", "relays",
 })  # fmt: skip
 # Listed resources (`Coverage.IN1-1`, `Observation.OBX-1.OBR-2`) and referred ones (`Organization SYSTEM|VALUE`).
 LISTED: Final = re.compile(
@@ -51,6 +55,8 @@ LISTED: Final = re.compile(
 # Resources of acts: `encounter`, `encounter-2` of the second patient, `source-account` in a merge.
 KEPT: Final = re.compile(r"(?:source-)?([a-z]+)(?:-\d+)?(?:\.[A-Z][A-Za-z]+)?")
 
+RELAYS: Final = "relays"
+ERROR: Final = "error"
 TRIGGER: Final = re.compile(r"[A-Z]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 
 
@@ -145,6 +151,8 @@ def run_cases(
         if key not in compiled:
             compiled[key] = _compiled(case, mapping, channels, kept)
         found = _outcome_of(case, *compiled[key])
+        if RELAYS in case.expect:
+            found[RELAYS] = _relayed(case, mapping, compiled[key][1])
         results.append(CaseResult(case, found, differences(case, found)))
     return tuple(results)
 
@@ -186,6 +194,32 @@ def _outcome_of(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any
     names = [name for name in kept if " " in name]
     listed = {key: [interaction for interaction in interactions if key in interaction] for key in ("retire", "find")}
     return {**made, **kept, "refers": names, **listed, **(interactions or [{}])[0]}
+
+
+def _relayed(case: Case, mapping: MappingSource, channel: Channel) -> dict[str, Any]:
+    """Return what leaves for each relay that a case expects something of: the parts by their paths, or the error."""
+    edits = compile_edits(mapping, channel)
+    found: dict[str, Any] = {}
+    for name, wanted in case.expect[RELAYS].items():
+        try:
+            left = edits[name].edited(parse_message(case.raw)) if name in edits else None
+        except (MappingError, MessageError) as error:
+            found[name] = {ERROR: getattr(error, "reason", type(error).__name__)}
+            continue
+        found[name] = {path: _part(left, path) for path in wanted if path != ERROR} if left is not None else None
+    return found
+
+
+def _part(message: Message, text: str) -> str:
+    """Return a part of a message: a segment or a field as sent, or a component; empty if there is none."""
+    segment = message.first(text[:3])
+    if segment is None or SEGMENT.fullmatch(text):
+        return segment.text if segment is not None else ""
+    path = parse_path(text)
+    if path.component is None and path.repetition is None and path.predicate is None:
+        return segment.field(path.field)
+    leaves = path.leaves(message)
+    return NULL_TEXT if leaves and leaves[0] is NULL else str((leaves and leaves[0]) or "")
 
 
 def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
@@ -297,6 +331,7 @@ def _unusable(source: AuthoredFile, value: dict[str, Any], path: tuple[str | int
         yield source.problem((*path, "message"), "no segments", "expected segments, one a line; or file: NAME")
     if text is None and not _message_file(source, value).is_file():
         yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, relative to this one")
+    yield from _unusable_relays(source, value.get("expect"), (*path, "expect", RELAYS))
     if event and not TRIGGER.fullmatch(str(event)):
         yield source.problem((*path, "event"), f"unknown event {event!r}", event_hint(str(event)[-3:].upper()))
     try:
@@ -305,6 +340,22 @@ def _unusable(source: AuthoredFile, value: dict[str, Any], path: tuple[str | int
     except ValidationError as error:
         for fault in error.errors(include_url=False):
             yield source.problem((*path, "channel", *fault["loc"]), *words(fault, Channel))
+
+
+def _unusable_relays(source: AuthoredFile, expect: Any, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield what is no relay with its parts, in the expectation of a case."""
+    relays = expect.get(RELAYS) if isinstance(expect, dict) else None
+    for name, parts in relays.items() if isinstance(relays, dict) else [("", relays)] if relays is not None else ():
+        if not isinstance(parts, dict):
+            yield source.problem(path, f"found {kind_of(parts)}", "expected such as {radiology: {PID-5: X^Y}}")
+            continue
+        for text in parts:
+            try:
+                if text != ERROR and not SEGMENT.fullmatch(text):
+                    parse_path(text)
+            except PathError:
+                expected = "expected a path such as PID-5.1, or a segment such as NK1"
+                yield source.problem((*path, name, text), f"found {text!r}", expected)
 
 
 def _message_file(source: AuthoredFile, value: dict[str, Any]) -> Path:

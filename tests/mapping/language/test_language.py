@@ -110,6 +110,8 @@ def test_a_default_concept_stands_for_what_a_table_lacks(author: Author, message
         pytest.param("tests: [{event: a01, message: PID|1}]", "unknown event 'a01'; did you mean 'A01'?", id="event"),
         pytest.param("tests: [{message: PID|1, channel: {timezone: X/Y}}]", "'X/Y' is no time zone", id="zone"),
         pytest.param("tests: [{message: PID, expect: x}]", "expected a map", id="no map"),
+        pytest.param("tests: [{message: PID|1, expect: {relays: x}}]", "{radiology: {PID-5: X^Y}}", id="no relay"),
+        pytest.param("tests: [{message: PID|1, expect: {relays: {r: {pid: x}}}}]", "such as PID-5.1", id="no part"),
         pytest.param("tests: [", "valid YAML", id="no YAML"),
     ],
 )
