@@ -135,7 +135,7 @@ def additional_reads(call: FunctionCall, reading: MessageReading) -> Iterator[Re
         segment = reading.first.get(path.segment)
         yield ReadValue(path, segment.leaf(path.field) if segment else None)
     elif function.asks == "pid":
-        segment = reading.pid or reading.first.get("PID")
+        segment = reading.pid
         yield ReadValue(SegmentPath("PID", 3), segment.leaf(3) if segment else None)
     elif function.asks:
         yield ReadValue(ASKED[function.asks], getattr(reading, function.asks))

@@ -64,7 +64,7 @@ def _shifted(
     if match is None:
         reading.warn(BAD_VALUE)
         return NULL
-    patient = patient_number(identifiers, reading.pid or reading.first.get("PID"))
+    patient = patient_number(identifiers, reading.pid)
     if not patient:
         reading.warn(NO_PATIENT)
         return NULL

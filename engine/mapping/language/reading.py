@@ -26,7 +26,7 @@ class MessageReading:
     `dialect`: the encoding and the sender, on which a field's meaning depends in addition to its text and the event.
     `referred`: the resources that the values read refer to, by local name, each after those that it refers to itself.
     `once`: repeated fields with one repetition read, `whole`: those with all of them read; `repeat` separates them,
-    and `component` the components of one. `pid`: the PID of the patient, where that is not the first one.
+    and `component` the components of one.
     """
 
     __slots__ = (
@@ -39,7 +39,6 @@ class MessageReading:
         "message",
         "offset",
         "once",
-        "pid",
         "place",
         "referred",
         "repeat",
@@ -52,7 +51,6 @@ class MessageReading:
         self, message: Message, groups: Mapping[str, Sequence[Segment]], offset: tzinfo | None, today: str
     ) -> None:
         self.message = message
-        self.pid: Segment | None = None
         self.event = message.trigger
         self.offset = offset
         self.today = today
@@ -72,7 +70,7 @@ class MessageReading:
         own = MessageReading.__new__(MessageReading)
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
         own.dialect, own.repeat, own.component, own.all = self.dialect, self.repeat, self.component, self.all
-        own.facility, own.pid = self.facility, self.pid
+        own.facility = self.facility
         own.first = self.first if first is None else first
         own.forget()
         return own
@@ -81,6 +79,11 @@ class MessageReading:
         """Start new notes; the earlier ones belong to the earlier reader."""
         self.place = ""
         self.warnings, self.once, self.whole, self.referred = [], [], [], {}
+
+    @property
+    def pid(self) -> Segment | None:
+        """The PID of the patient, None without one."""
+        return self.first.get("PID")
 
     @property
     def source(self) -> str:

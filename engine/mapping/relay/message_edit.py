@@ -109,6 +109,22 @@ class MessageEdit:
             message = after
 
 
+class EditReading(MessageReading):
+    """The reading of all segments of a message; `written` is the position of the one that is written, 0 for none."""
+
+    __slots__ = ("written",)
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message, message.groups, None, "")
+        self.written = 0
+
+    @property
+    def pid(self) -> Segment | None:
+        """The PID before what is written, or else the first: dates are shifted by the days of their own patient."""
+        before = (one for one in reversed(self.message.segments[: self.written]) if one.name == PATIENT)
+        return next(before, self.first.get(PATIENT))
+
+
 class _StepRun:
     """One step at one message; `place` is the part that is worked on."""
 
@@ -119,10 +135,9 @@ class _StepRun:
         self.notes: list[str] = []
 
     @cached_property
-    def reading(self) -> MessageReading:
+    def reading(self) -> "EditReading":
         """What conditions and expressions read."""
-        readable = self._message.legible()
-        return MessageReading(readable, readable.groups, None, "")
+        return EditReading(self._message.legible())
 
     def changed(self) -> Message:
         """Return the message with the changes of the step."""
@@ -183,10 +198,8 @@ class _StepRun:
 
     def _read(self, expression: Step, segment: Segment) -> str:
         """Return what an expression makes of the message, '' for nothing."""
-        segments = self.reading.message.segments
-        # The dates of a patient are shifted by the days of that patient.
-        self.reading.pid = next((one for one in reversed(segments[: segment.position]) if one.name == PATIENT), None)
-        found = expression(segments[segment.position - 1], self.reading)
+        self.reading.written = segment.position
+        found = expression(self.reading.message.segments[segment.position - 1], self.reading)
         text = NULL_TEXT if found is NULL else "" if found is None else str(found)
         # It stands for bytes that could not be read.
         if REPLACEMENT in text:
