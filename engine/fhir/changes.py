@@ -4,7 +4,7 @@ Ownership is digests by slice: what this source wrote last. An item that equals 
 other item without a record stays, and the slice is flagged.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,8 @@ EXTENSION: Final = "extension"
 DOT: Final = "."
 # The slice `DG1 *`: all that this source owns of `DG1`, except what the other changes of the element say.
 OTHERS: Final = "*"
+# The slice `gender ?`: what is written only where the resource would be without the element (`new`).
+DEFAULT: Final = " ?"
 # A mere indicator and the element that says more: a resource has one of them, and `true` takes no value away.
 INDICATORS: Final = {"deceasedBoolean": "deceasedDateTime", "multipleBirthBoolean": "multipleBirthInteger"}
 OTHER_CHOICE: Final = INDICATORS | {value: name for name, value in INDICATORS.items()}
@@ -62,6 +64,11 @@ def apply(
     that the body still has are not digested again.
     """
     changes = tuple(changes)
+    defaults = [change for change in changes if change.slice.endswith(DEFAULT)]
+    if defaults:
+        changes = tuple([change for change in changes if change not in defaults])
+    if stale := [name for name in owned if name.endswith(DEFAULT)]:
+        changes += tuple(_replaced(stale, changes))
     roots = {change.element.partition(DOT)[0] for change in changes if DOT in change.element}
     work = _Work(_lifted(body, roots), dict(owned), fill, required, claimed, dict(marks))
     for change in work.unsettled(changes):
@@ -69,6 +76,10 @@ def apply(
             work.many(change)
         else:
             work.single(change)
+    for change in map(_settled_default, defaults):
+        if not work.body.get(change.element):
+            work.unsettled((change,))
+            (work.many if change.many else work.single)(change)
     return ChangedResource(
         _lowered(work.body, roots),
         work.changed,
@@ -77,6 +88,29 @@ def apply(
         frozenset(work.dropped),
         work.marks,
     )
+
+
+def without_defaults(changes: Sequence[ElementChange]) -> list[ElementChange]:
+    """Return the changes of a new resource, where a default is left out if another change has its element."""
+    said = {change.element for change in changes if not change.slice.endswith(DEFAULT)}
+    return [
+        _settled_default(change) if change.slice.endswith(DEFAULT) else change
+        for change in changes
+        if not (change.slice.endswith(DEFAULT) and change.element in said)
+    ]
+
+
+def _settled_default(change: ElementChange) -> ElementChange:
+    """Return a default as it is owned: a single element as any other value of it, an item as the default's."""
+    return change if change.many else ElementChange(change.element, change.element, change.items, many=False)
+
+
+def _replaced(stale: Iterable[str], changes: Iterable[ElementChange]) -> Iterator[ElementChange]:
+    """Yield deletions of the default items of lists that have other items now."""
+    said = {change.element for change in changes if change.items}
+    for name in stale:
+        if (element := name.removesuffix(DEFAULT)) in said:
+            yield ElementChange(element, name, (), many=True)
 
 
 def still(marks: Marks, body: Body) -> Marks:
@@ -105,7 +139,7 @@ def created(changes: Iterable[ElementChange]) -> ChangedResource:
 
     The same result as `apply` on an empty resource, at a third of the cost.
     """
-    said = [change for change in changes if change.items]
+    said = without_defaults([change for change in changes if change.items])
     roots = {change.element.partition(DOT)[0] for change in said if DOT in change.element}
     body: Body = {}
     owned: dict[str, tuple[str, ...]] = {}

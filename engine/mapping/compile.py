@@ -35,7 +35,7 @@ from engine.mapping.resource.patient import PatientMapping
 from engine.mapping.resource.provenance import Attestation, compile_attestations
 from engine.mapping.resource.resource_file import Resource
 from engine.mapping.resource.resource_planner import ResourcePlanner
-from engine.mapping.resource.resources import check_acts, compile_resources
+from engine.mapping.resource.resources import check_acts, compile_resources, new_writer
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import SENT, EventAction, EventTable, assumed, make_event_table
 from engine.mapping.subject.filters import CompiledFilter, compile_channel_filters, compile_filters
@@ -237,7 +237,8 @@ def _compile_files(
         check_identity_values(resource, documents.datatypes, table.identity, problems)
         slices = Slices(compiler, resource, PATIENT)
         writers, own, merged = slices.writers(), *(slices.identifiers(one, identifiers.written) for one in SECTIONS)
-        patient = PatientMapping(writers, own, merged, table.people, table.identity.named.keys())
+        new = new_writer(compiler, Scope(resource), PATIENT) if resource.value.get("new") else None
+        patient = PatientMapping(writers, own, merged, table.people, table.identity.named.keys(), new)
     return CompiledFiles(
         compiler,
         identifiers,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.fhir import changes as changes_module
-from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, alone, apply, created, grow, still
+from engine.fhir.changes import DEFAULT, NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, alone, apply, created, grow, still
 from engine.fhir.json import digest
 from engine.fhir.plan import ElementChange
 
@@ -237,3 +237,38 @@ def test_fill_writes_all_slices_of_one_family() -> None:
     filled = apply({}, told, {}, fill=True)
     assert filled.body["diagnosis"] == [{"rank": 1}, {"rank": 2}]
     assert apply({"diagnosis": [{"rank": 9}]}, told, {}, fill=True).body == {"diagnosis": [{"rank": 9}]}
+
+
+GENDER = ElementChange("gender", f"gender{DEFAULT}", ("unknown",), many=False)
+ABSENT = {"extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason", "valueCode": "unknown"}]}
+NAMED = ElementChange("name", f"name{DEFAULT}", (ABSENT,), many=True)
+
+
+def test_a_default_is_written_where_nothing_else_says_the_element() -> None:
+    """On a new resource, and on a stored one that lacks it; what is stored stays."""
+    assert created((GENDER, NAMED)).body == {"gender": "unknown", "name": [ABSENT]}
+    assert apply({}, (GENDER, NAMED), {}).body == {"gender": "unknown", "name": [ABSENT]}
+    stored = {"gender": "female", "name": [{"family": "Roe"}]}
+    kept = apply(stored, (GENDER, NAMED), {})
+    assert (kept.body, kept.changed, kept.flags) == (stored, False, ())
+
+
+@pytest.mark.parametrize("fill", [False, True])
+def test_a_default_gives_way_to_what_a_later_message_says(fill: bool) -> None:
+    """The later value replaces it, also on a channel that only fills in: the default is the feed's own."""
+    first = created((GENDER, NAMED))
+    said = (
+        ElementChange("gender", "gender", ("male",), many=False),
+        ElementChange("name", "name PID-5", ({"family": "Roe"},), many=True),
+    )
+    assert apply(first.body, said, first.owned, fill=fill).body["gender"] == "male"
+    later = apply(first.body, said, first.owned)
+    assert later.body == {"gender": "male", "name": [{"family": "Roe"}]}
+    assert apply(later.body, (GENDER, NAMED), later.owned).changed is False
+
+
+def test_a_deleted_element_gets_its_default_again() -> None:
+    """`""` in the field takes the value away, and the profile still wants one."""
+    first = created((ElementChange("gender", "gender", ("male",), many=False),))
+    gone = ElementChange("gender", "gender", (), many=False)
+    assert apply(first.body, (gone, GENDER), first.owned).body == {"gender": "unknown"}

@@ -35,7 +35,7 @@ def _whole(document: Document, problems: Problems) -> Document:
             problems.add(document, (SEGMENTS, name, LIKE), f"found {other!r}", nearest(other, whole, SEGMENTS))
             model = {}
         completed[name] = _joined(name, other, model, value, moved)
-    return Document(document.source, {**document.value, SEGMENTS: completed}, document.below, moved)
+    return replace(document, value={**document.value, SEGMENTS: completed}, moved=moved)
 
 
 def _joined(name: str, other: str, model: dict[str, Any], value: dict[str, Any], moved: Moved) -> dict[str, Any]:

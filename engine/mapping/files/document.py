@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Optional, TypeVar
 
 from engine.config.source import AuthoredFile, parse, read, scan, scan_text
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.files.kinds import misshapen, without
-from engine.mapping.files.overlay import LEVELS, REPLACES, Key, laid_over, unsaid
+from engine.mapping.files.overlay import ADD, EXTENDS, LEVELS, REPLACES, Key, laid_over, unsaid
 from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
 from engine.mapping.files.table_rows import NAME, ROWS, TableRows, keys_of, read_rows
 
@@ -22,12 +22,16 @@ NONE: Final[Edited] = {}
 SHIPPED: Final = "shipped/"
 SHIPS: Final = "the shipped mappings"
 TABLE: Final = "table"
+# The event table that ships for a mapping of another name.
+EVENT_TABLE: Final = Path("adt.yaml")
+# The folder of packs: mappings for the profiles of a country or a guide, which a site extends.
+PACKS: Final = "packs"
 KINDS: Final = ("resources", "datatypes", "tables")
 # The folder of the outgoing mapping, and its kinds of files.
 OUT: Final = "out"
 OUT_SEGMENTS: Final = f"{OUT}/segments"
 OUT_DATATYPES: Final = f"{OUT}/datatypes"
-FOLDERS: Final = frozenset({*KINDS, OUT, "tests"})
+FOLDERS: Final = frozenset({*KINDS, OUT, PACKS, "tests"})
 KEYS: Final = {
     "resources": "resource",
     "datatypes": "datatype",
@@ -38,7 +42,7 @@ KEYS: Final = {
 CODES: Final = "codes"
 # Parts of a file that must be maps, with what a line of them looks like.
 SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
-PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
+PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged", "new"})
 
 
 def _resource_of(stem: str) -> str:
@@ -59,12 +63,13 @@ NAMED: Final[Mapping[str, Callable[[str], str]]] = {
 class Document:
     """One mapping file, merged with the one that it extends; `moved` has the places of added entries in the file.
 
-    `ships`: it is not one of the site's own. `rows`: those of a table in a CSV file.
+    `below`: the one that it extends, a shipped file or that of a pack. `ships`: it is not one of the site's own.
+    `rows`: those of a table in a CSV file.
     """
 
     source: AuthoredFile
     value: dict[str, Any]
-    below: AuthoredFile | None = None
+    below: Optional["Document"] = None
     moved: Mapping[tuple[Key, ...], tuple[Key, ...]] = field(default_factory=dict)
     ships: bool = False
     rows: TableRows | None = None
@@ -79,30 +84,33 @@ class Document:
 
         Shipped files are valid by themselves: if a line of one is wrong, the file that extends it is the cause.
         """
-        path = self.authored(path)
-        if (row := self._row(path)) is not None:
+        if (row := self._row(self.authored(path))) is not None:
             return Problem(*row, 1, ".".join(map(str, path)), found, expected)
-        if self.below is None or self._source(path) is not self.below:
+        source, path = self.origin(path)
+        if source is self.source:
             return self.source.problem(path, found, expected)
-        problem = self.source.problem(path, f"{found} ({self.shown(path)})", expected)
+        problem = self.source.problem(path, f"{found} ({_line_of(source, path)})", expected)
         line, column = self.source.place(path if path[:1] in self.source.places else ("extends",))
         return problem._replace(line=line, column=column)
 
     def is_shipped(self, path: tuple[Key, ...]) -> bool:
         """True if the entry at a path is in a shipped file."""
-        return self.ships or self._source(self.authored(path)) is self.below
+        return self.ships or self.origin(path)[0] is not self.source
 
     def shown(self, path: tuple[Key, ...]) -> str:
         """Return words for the place of a path, with the file's name without its folder."""
-        file, line = self.place(path)
-        return f"line {line} of {'the shipped ' if self.is_shipped(path) else ''}{Path(file).name}"
+        if (row := self._row(self.authored(path))) is not None:
+            return f"line {row[1]} of {Path(row[0]).name}"
+        source, authored = self.origin(path)
+        if self.is_shipped(path):
+            return _line_of(source, authored)
+        return f"line {source.place(authored)[0]} of {Path(source.file).name}"
 
     def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
         """Return the file and line of `path`, or of its nearest ancestor."""
-        path = self.authored(path)
-        if (row := self._row(path)) is not None:
+        if (row := self._row(self.authored(path))) is not None:
             return row
-        source = self._source(path)
+        source, path = self.origin(path)
         return source.file, source.place(path)[0]
 
     def _row(self, path: tuple[Key, ...]) -> tuple[str, int] | None:
@@ -119,15 +127,13 @@ class Document:
                 return (*self.moved[path[:end]], *path[end:])
         return self.moved.get(path, path)
 
-    def _source(self, path: tuple[Key, ...]) -> AuthoredFile:
-        """Return the file that has a path, or the longest part of it; entries are replaced whole."""
-        if self.below is None or _says(self.source.value, path):
-            return self.source
-        for end in range(len(path), 0, -1):
-            for source in (self.source, self.below):
-                if path[:end] in source.places:
-                    return source
-        return self.source
+    def origin(self, path: tuple[Key, ...]) -> tuple[AuthoredFile, tuple[Key, ...]]:
+        """Return the file that has a path, or the longest part of it, and the path there."""
+        path = self.authored(path)
+        if self.below is None or path[:1] == (ADD,) or _says(self.source.value, path):
+            return self.source, path
+        below, at = self.below.origin(path)
+        return (self.source, path) if _depth(self.source, path) >= _depth(below, at) else (below, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +206,9 @@ def mapping_names(folders: Sequence[Path]) -> list[str]:
 def read_documents(folders: Sequence[Path], name: str, problems: Problems, edited: Edited = NONE) -> Documents:
     """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
 
-    A site's files below `NAME/` (`NAME/resources/patient.yaml`) are of that mapping alone, before all others.
-    ConfigurationError if there is no event table; other faults go to `problems`.
+    A site's files below `NAME/` (`NAME/resources/patient.yaml`) are of that mapping alone, before all others. Where the
+    event table extends a pack, the pack's files lie between the site's and the shipped ones. ConfigurationError if
+    there is no event table; other faults go to `problems`.
     """
     events = read_document(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
     if events is None and not problems.found:
@@ -214,11 +221,23 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
     if events is not None:
         _mend(events, problems)
     alone = [folder / name for folder in folders[:-1] if name not in FOLDERS]
-    groups = {kind: read_group([*alone, *folders], kind, problems, edited) for kind in KINDS}
+    pack = pack_of(folders[-1], events.value.get(EXTENDS)) if events is not None else None
+    groups = {kind: read_group([*alone, *folders], kind, problems, edited, pack) for kind in KINDS}
     if events is None:
         # Already reported; the other files are checked all the same.
         events = Document(AuthoredFile(f"{name}.yaml", {}, {}), {}, ships=True)
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
+
+
+def pack_of(ships: Path, extended: Any) -> Path | None:
+    """Return the folder of the pack that `extends: packs/NAME` names; None where it names none that ships."""
+    kind, _, name = extended.partition("/") if isinstance(extended, str) else ("", "", "")
+    return ships / PACKS / name if kind == PACKS and name in pack_names(ships) else None
+
+
+def pack_names(ships: Path) -> list[str]:
+    """Return the names of the packs that ship."""
+    return sorted(folder.name for folder in (ships / PACKS).glob("*") if folder.is_dir())
 
 
 def yaml_in(folder: Path, edited: Edited = NONE) -> list[Path]:
@@ -247,12 +266,15 @@ def read_cases_by(
     return tuple(cases)
 
 
-def read_group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edited) -> dict[str, Document]:
+def read_group(
+    folders: Sequence[Path], kind: str, problems: Problems, edited: Edited, pack: Path | None = None
+) -> dict[str, Document]:
     """Read all files of a kind by what they are about; each from the first folder that has it."""
-    names = sorted({path.name for folder in folders for path in yaml_in(folder / kind, edited)})
+    every = [*folders, pack] if pack is not None else folders
+    names = sorted({path.name for folder in every for path in yaml_in(folder / kind, edited)})
     group: dict[str, Document] = {}
     for name in names:
-        document = read_document(folders, Path(kind, name), KEYS[kind], problems, edited)
+        document = read_document(folders, Path(kind, name), KEYS[kind], problems, edited, pack)
         if document is None:
             continue
         own = document.value[KEYS[kind]]
@@ -266,6 +288,19 @@ def read_group(folders: Sequence[Path], kind: str, problems: Problems, edited: E
             problems.add(reported, (KEYS[kind],), found, expected)
         group[own] = document
     return group
+
+
+def _depth(source: AuthoredFile, path: tuple[Key, ...]) -> int:
+    """Return the length of the longest part of a path that a file has."""
+    return next((end for end in range(len(path), 0, -1) if path[:end] in source.places), 0)
+
+
+def _line_of(source: AuthoredFile, path: tuple[Key, ...]) -> str:
+    """Return words for a line of a shipped file, or of a pack's."""
+    file = Path(source.file)
+    pack = file.parent if file.parent.parent.name == PACKS else file.parent.parent
+    owner = f"the pack {pack.name}'s" if pack.parent.name == PACKS else "the shipped"
+    return f"line {source.place(path)[0]} of {owner} {file.name}"
 
 
 def _at(value: Any, path: tuple[Key, ...]) -> Any:
@@ -325,15 +360,21 @@ def _unread(folder: Path, problems: Problems) -> None:
             problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], FOLDERS)))
 
 
-def read_document(folders: Sequence[Path], path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
-    """Read one file from the first folder that has it, laid over the shipped one that it extends; None for no file."""
+def read_document(
+    folders: Sequence[Path], path: Path, key: str, problems: Problems, edited: Edited, pack: Path | None = None
+) -> Document | None:
+    """Read one file from the first folder that has it, laid over the one that it extends; None for no file.
+
+    That is the shipped one, or what the files of `pack` make of it.
+    """
     found = [folder / path for folder in folders if folder / path in edited or (folder / path).is_file()]
-    if not found:
-        return None
-    document = _read(found[0], key, problems, edited)
     shipped = folders[-1] / path
-    base = _read(shipped, key, problems, edited) if len(found) > 1 and found[-1] == shipped else None
-    base = replace(base, ships=True) if base is not None else None
+    if pack is not None and (pack / path).is_file():
+        shipped, found = pack / path, [*(file for file in found if file != shipped), pack / path]
+    base = _base(found, shipped, key, problems, edited, (pack or folders[-1], folders[-1]))
+    if not found or (base is not None and found == [shipped]):
+        return base
+    document = _read(found[0], key, problems, edited)
     if document is None:
         return base
     itself = found[0].is_file() and found[0].samefile(found[-1])
@@ -352,13 +393,11 @@ def read_document(folders: Sequence[Path], path: Path, key: str, problems: Probl
             document.value[key] = base.value[key]
         return replace(document, ships=len(folders) > 1 and found[0] == folders[-1] / path)
     below = document.value["extends"] if isinstance(document.value["extends"], str) else ""
-    another = folders[-1] / f"{below.removeprefix(SHIPPED)}.yaml"
-    if key == "mapping" and base is None and below == f"{SHIPPED}{another.stem}" and another.is_file():
-        # A second mapping beside the one that ships: it has a name of its own.
-        read = _read(another, key, problems, edited)
-        base = replace(read, ships=True, value={**read.value, key: document.value[key]}) if read is not None else None
+    of_pack = below.startswith(f"{PACKS}/") and path.parent == Path()
+    if key == "mapping" and (of_pack or (base is None and below.startswith(SHIPPED))):
+        base = _event_table(folders, path, document, problems, edited)
     elif below not in own or base is None:
-        problems.add(document, ("extends",), *_astray(document.value[key], below, path, folders))
+        problems.add(document, (EXTENDS,), *_astray(document.value[key], below, path, folders))
     if base is None:
         return None
     if document.value[key] != base.value[key]:
@@ -370,7 +409,43 @@ def read_document(folders: Sequence[Path], path: Path, key: str, problems: Probl
         codes = {code: row for code, row in (below_.get(CODES) or {}).items() if code not in document.rows}
         below_ = {**below_, CODES: codes}
     merged, moved = laid_over(below_, document.value)
-    return Document(document.source, merged, base.source, moved, rows=document.rows or base.rows)
+    return Document(document.source, merged, base, moved, rows=document.rows or base.rows)
+
+
+def _base(
+    found: Sequence[Path], shipped: Path, key: str, problems: Problems, edited: Edited, ships: tuple[Path, Path]
+) -> Document | None:
+    """Return what a site's file lies on: the shipped one, or the pack's as it lies on that; None for neither."""
+    base = None
+    if ships[0] != ships[1] and shipped.is_relative_to(ships[0]):
+        base = read_document(ships, shipped.relative_to(ships[0]), key, problems, edited)
+    elif len(found) > 1 and found[-1] == shipped:
+        base = _read(shipped, key, problems, edited)
+    return replace(base, ships=True) if base is not None else None
+
+
+def _event_table(
+    folders: Sequence[Path], path: Path, document: Document, problems: Problems, edited: Edited
+) -> Document | None:
+    """Return the event table that a site's own lies on: a pack's, or one that ships under another name.
+
+    A pack without an event table of this name has that of the shipped one.
+    """
+    name, below = document.value["mapping"], document.value[EXTENDS]
+    pack, another = pack_of(folders[-1], below), path.parent / f"{below.removeprefix(SHIPPED)}.yaml"
+    base = None
+    if pack is not None:
+        ships = any((folder / path).is_file() for folder in (pack, folders[-1]))
+        base = read_document((pack, folders[-1]), path if ships else EVENT_TABLE, "mapping", problems, edited)
+    elif below.startswith(f"{PACKS}/"):
+        expected = nearest(below, [f"{PACKS}/{one}" for one in pack_names(folders[-1])])
+        problems.add(document, (EXTENDS,), f"found {below!r}, no pack", expected)
+    elif below == f"{SHIPPED}{another.stem}" and (folders[-1] / another).is_file():
+        # A second mapping beside the one that ships: it has a name of its own.
+        base = _read(folders[-1] / another, "mapping", problems, edited)
+    else:
+        problems.add(document, (EXTENDS,), *_astray(name, below, path, folders))
+    return replace(base, ships=True, value={**base.value, "mapping": name}) if base is not None else None
 
 
 def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from engine.fhir.changes import DEFAULT
 from engine.fhir.plan import ElementChange, Identity, PatientRecord
 from engine.mapping.language.identifier import MessageIdentifier
 from engine.mapping.language.reading import MessageReading
@@ -18,7 +19,7 @@ from engine.mapping.subject.events import People
 
 
 class PatientMapping:
-    """The compiled resource file of the patient."""
+    """The compiled resource file of the patient; `new`: what it has where neither message nor record says it."""
 
     def __init__(
         self,
@@ -27,12 +28,14 @@ class PatientMapping:
         merged: IdentifierList,
         people: People,
         named: AbstractSet[str] = frozenset(),
+        new: SliceWriter | None = None,
     ) -> None:
         self._slices = SliceReader(writers, self._read)
         self._identifiers = Memo(identifiers.depends, identifiers.read)
         self._merged = merged
         self._people = people
         self._named = named
+        self._new = Memo(new.depends, lambda reading: new.read(reading.apart()).changes) if new is not None else None
 
     def record(self, found: Iterable[MessageIdentifier], reading: MessageReading, suffix: str = "") -> PatientRecord:
         """Return the record of the patient with these identities; `suffix` ends its local name."""
@@ -47,6 +50,13 @@ class PatientMapping:
             if one.warnings:
                 reading.warnings += one.warnings
             stand_in = stand_in or one.stand_in
+        if self._new is not None:
+            said = {change.element for change in changes if change.items}
+            changes += [
+                change._replace(slice=f"{change.element}{DEFAULT}")
+                for change in self._new.of(reading)
+                if change.items and change.element not in said
+            ]
         record = PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
         return record._replace(local=record.local + suffix) if suffix else record
 

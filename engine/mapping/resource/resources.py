@@ -111,6 +111,13 @@ def _uncleared(event: str, part: str, hint: str, events: Document, own: Sequence
     problems.add(sites, ("elements",), f"no {part!r}, which {event} clears ({events.shown(path)})", expected)
 
 
+def new_writer(compiler: Compiler, scope: Scope, name: str) -> SliceWriter:
+    """Return the writer of what a new resource needs where the message does not say it (`new`)."""
+    template = scope.document.value.get("new") or {}
+    body = ResourceWriter(compiler.object(template, scope.at("new"), name, whole=False).step, name)
+    return SliceWriter(body, compiler.dependence(template), always=True)
+
+
 def _resource(
     compiler: Compiler, document: Document, name: str, identifiers: Identifiers, tables: Mapping[str, MappingTable]
 ) -> Resource:
@@ -129,12 +136,11 @@ def _resource(
         identifiers,
     )
     template = value.get("new") or {}
-    body = ResourceWriter(compiler.object(template, scope.at("new"), name, whole=False).step, name)
     status = _status(value.get("status"), name)
     check_required(
         compiler, scope.at("elements"), name, {*written(holder), *status, *slices.filled(), *filled(template)}
     )
-    new = SliceWriter(body, compiler.dependence(template), always=True)
+    new = new_writer(compiler, scope, name)
     if value.get("along") not in {None, "yes", "no"}:
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []

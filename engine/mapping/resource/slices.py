@@ -22,6 +22,7 @@ from engine.mapping.resource.slice_writer import (
 from engine.mapping.resource.type_rules import CHOICE, filled
 
 IDENTIFIER: Final = "identifier"
+CANONICAL: Final = "canonical"
 
 
 class Slices:
@@ -145,7 +146,9 @@ class Slices:
         for number, entry in enumerate(value if listed else [value]):
             at: Path = (*path, number) if listed else path
             compiled = self._compiler.items(entry, self._scope.at(*at), element)
-            many = Many(name, self._slice(name, entry, at), compiled.step)
+            # The url of a profile is a part of its own: no field makes it, and each update says it again.
+            own = str(entry) if element.type_ == CANONICAL else ""
+            many = Many(name, own or self._slice(name, entry, at), compiled.step)
             writers.append(SliceWriter(many, self._compiler.dependence(entry), compiled.always))
         return writers
 

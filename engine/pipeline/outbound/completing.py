@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from engine.errors import MappingError, MessageError
+from engine.fhir.changes import DEFAULT
 from engine.fhir.patient import person_of
 from engine.fhir.plan import PatientRecord, Plan, Upsert
 from engine.journal.entry import Claimed
@@ -50,7 +51,7 @@ def _with(record: PatientRecord, later: PatientRecord) -> PatientRecord | None:
     """Return a record with what a later one adds, None where that is somebody else's or not enough."""
     if not set(record.identities) & set(later.identities):
         return None
-    present = {change.element for change in record.changes if change.items}
+    present = {change.element for change in record.changes if change.items and not change.slice.endswith(DEFAULT)}
     added = [one for one in later.changes if one.element in _DEMOGRAPHICS and one.items and one.element not in present]
     filled = {one.element for one in added}
     kept = [one for one in record.changes if one.element not in filled]
