@@ -228,6 +228,7 @@ OWN: Final[dict[str, Files]] = {
         "tablse/own.yaml": "table: own\n",
         "datatypes/qqqqqqq.yaml": "datatype: QQQQQQQ\nextends: shipped/qqqqqqq\n",
     },
+    "no such pack": file_of("adt", "mapping: adt\nextends: packs/qqqqqqq\n"),
     "a Patient's keys": file_of("resources__patient", PATIENT_FILE + "qqqqqqq: 1\nelements: text\nmerged: [a]\n"),
     "no YAML": file_of("resources__patient", "resource: Patient\nelements: [\n")
     | file_of("tables__own", "table: own\ncodes: !!set {A: b}\n? [a]\n: b\n"),

@@ -174,7 +174,9 @@ def example(place: Place, key: str, found: list[tuple[str, str, dict[str, Any]]]
         (shown({key: one[key]})[1:-1], file) for file, path, one in found if key in one and place.path.fullmatch(path)
     ]
     assert uses, f"{place.title}: {key} is used by no shipped file and no answer of the cookbook"
-    text, file = min(uses, key=lambda use: (use[0].endswith((": []", ': ""', ":")), len(use[0]), use[1]))
+    text, file = min(
+        uses, key=lambda use: ("/packs/" in use[1], use[0].endswith((": []", ': ""', ":")), len(use[0]), use[1])
+    )
     return (text if len(text) <= MOST else f"{text[:MOST].rstrip()} ..."), file
 
 
