@@ -11,18 +11,31 @@ from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.config.relay import EDITED, OWN, Relay
+from engine.config.settings import shipped
 from engine.errors import MappingError, MessageError, UsageError
 from engine.fhir.json import JsonObject
+from engine.fhir.profiles import read_profiles
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.edit import differences
 from engine.hl7.header import read_header
 from engine.hl7.message import Message
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of, read_cases, rewrite, unreplaced
+from engine.mapping.authoring.case import (
+    Case,
+    CaseResult,
+    cases_for,
+    cases_of,
+    read_cases,
+    rewrite,
+    run_cases,
+    unreplaced,
+)
+from engine.mapping.authoring.conformance import ProfileReport, conformance
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_edits, compile_mapping, load, read
+from engine.mapping.files.document import PACKS, pack_names
 from engine.mapping.files.reference import nearest
 from engine.mapping.relay.message_edit import MessageEdit
 from engine.ops.cli.mapping.mappings import (
@@ -97,6 +110,9 @@ def try_cases(
     update: Annotated[
         bool, typer.Option("--update", help="Update the expectations in the files with what was found.")
     ] = False,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="PACK", help="Also check what cases make against a pack's profiles.")
+    ] = "",
     shipped_too: Annotated[bool, typer.Option("--shipped", help="Show shipped cases whose result changed.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -105,11 +121,14 @@ def try_cases(
     Resources that would be created must also be valid FHIR R4, as fhir.resources reads it. With a folder of your own
     its cases must hold; the shipped ones show what the folder changes, and a case of the same file and name in your
     folder replaces the shipped one. A case with `channel: NAME` runs on that channel of the folder --channels, with its
-    filters. Exit 0 if nothing differs, 1 otherwise; with --update the files are rewritten where something does.
+    filters. With --profile every resource that a case makes is checked against the profiles that it claims, and what
+    is not checked is listed; without a folder of your own it is the pack that is tested. Exit 0 if nothing differs, 1
+    otherwise; with --update the files are rewritten where something does.
 
     Example: adt-engine mappings test --mappings mappings
     """
-    folders = folders_of(mappings)
+    pack = _pack(profile) if profile else None
+    folders = folders_of(mappings or pack)
     mapping = load(folders, _mapping_at(channels, destination) if destination else name)
     cases = read_cases(files) if files else cases_of(folders[0])
     others = _beside(cases, folders) if not files else []
@@ -119,20 +138,53 @@ def try_cases(
     if not files:
         cases, others = tuple(cases_for(cases, mapping, named)), cases_for(others, mapping)
     failed, changed = failed_cases(cases, mapping, named), failed_cases(others, mapping, named)
+    report = None
+    if pack is not None:
+        report = conformance(run_cases((*cases, *others), mapping, named), read_profiles(pack))
     if update:
         rewrite([(case, found) for case, found, _ in failed])
     if as_json:
         made: dict[str, object] = {"cases": len(cases), "failed": [_failure(result) for result in failed]}
         made |= {"shipped": len(others), "changed": [_failure(result) for result in changed]}
-        print_json(made)
+        print_json(made | ({"profile": _report_as_json(report)} if report is not None else {}))
     else:
         _print_failed([*changed, *failed] if shipped_too else failed)
         typer.echo(f"{len(cases)} cases, {len(failed)} {'updated' if update else 'differ'}")
         if others:
             hint = "" if shipped_too or not changed else "; --shipped shows them"
             typer.echo(f"{len(others)} shipped cases, {len(changed)} change with this folder{hint}")
-    if failed and not update:
+        _print_report(report)
+    if (failed and not update) or (report is not None and report.violations):
         raise typer.Exit(1)
+
+
+def _pack(name: str) -> Path:
+    """Return the folder of a pack; UsageError where none of that name ships."""
+    names = pack_names(shipped("mappings"))
+    if name not in names:
+        raise UsageError(f"no pack {name!r} ships; {nearest(name, names)}")
+    return shipped("mappings") / PACKS / name
+
+
+def _print_report(report: ProfileReport | None) -> None:
+    """Print what does not hold to the profiles, and what was not checked."""
+    if report is None:
+        return
+    for one in report.violations:
+        typer.echo(f"{one.case.source.file}:{one.case.line}: {one.case.name}\n    {one.text} ({one.profile})")
+    typer.echo(f"{report.guide}: {report.claims} claims of a profile checked, {len(report.violations)} violations")
+    for line in report.unchecked:
+        typer.echo(f"not checked: {line}")
+
+
+def _report_as_json(report: ProfileReport) -> dict[str, object]:
+    found = [
+        {"file": one.case.source.file, "line": one.case.line, "case": one.case.name}
+        | {"profile": one.profile, "violation": one.text}
+        for one in report.violations
+    ]
+    counts = {"guide": report.guide, "claims": report.claims}
+    return {**counts, "violations": found, "not_checked": list(report.unchecked)}
 
 
 def _mapping_at(channels: Path, destination: str) -> str:
