@@ -77,7 +77,7 @@ def apply(
         else:
             work.single(change)
     for change in map(_settled_default, defaults):
-        if not work.body.get(change.element):
+        if not any(work.body.get(name) for name in _names(change.element)):
             work.unsettled((change,))
             (work.many if change.many else work.single)(change)
     return ChangedResource(
@@ -96,8 +96,13 @@ def without_defaults(changes: Sequence[ElementChange]) -> list[ElementChange]:
     return [
         _settled_default(change) if change.slice.endswith(DEFAULT) else change
         for change in changes
-        if not (change.slice.endswith(DEFAULT) and change.element in said)
+        if not (change.slice.endswith(DEFAULT) and said.intersection(_names(change.element)))
     ]
+
+
+def _names(element: str) -> tuple[str, ...]:
+    """Return the elements of which one is enough: a default of `_birthDate` says why there is no `birthDate`."""
+    return (element, element.removeprefix("_"))
 
 
 def _settled_default(change: ElementChange) -> ElementChange:

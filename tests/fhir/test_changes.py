@@ -272,3 +272,13 @@ def test_a_deleted_element_gets_its_default_again() -> None:
     first = created((ElementChange("gender", "gender", ("male",), many=False),))
     gone = ElementChange("gender", "gender", (), many=False)
     assert apply(first.body, (gone, GENDER), first.owned).body == {"gender": "unknown"}
+
+
+def test_a_reason_for_an_absent_element_is_no_default_where_there_is_one():
+    """`_birthDate` is not written next to a date, and goes when one comes."""
+    why = ElementChange("_birthDate", f"_birthDate{DEFAULT}", (ABSENT,), many=False)
+    assert created((one("birthDate", "1984-02-29"), why)).body == {"birthDate": "1984-02-29"}
+    assert apply({"birthDate": "1984-02-29"}, (why,), {}).changed is False
+    first = created((why,))
+    later = apply(first.body, (one("birthDate", "1984-02-29"), one("_birthDate")), first.owned)
+    assert later.body == {"birthDate": "1984-02-29"}

@@ -241,6 +241,8 @@ class Identifiers:
 
     def _resolve(self, namespace: str, universal: str, kind: str, type_: str, place: str) -> IdentifierSystem:
         system = self._authority(namespace, universal, kind, place)
+        if type_ in self.rules.systems and type_ not in self.rules.not_identity and not system.configured:
+            return IdentifierSystem(self.rules.systems[type_], configured=True, known=True)
         if type_ not in self.rules.not_identity or system.uri in self._own_systems:
             return system
         for name in (namespace, universal):

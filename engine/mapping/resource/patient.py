@@ -55,7 +55,7 @@ class PatientMapping:
             changes += [
                 change._replace(slice=f"{change.element}{DEFAULT}")
                 for change in self._new.of(reading)
-                if change.items and change.element not in said
+                if change.items and said.isdisjoint((change.element, change.element.removeprefix("_")))
             ]
         record = PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
         return record._replace(local=record.local + suffix) if suffix else record

@@ -198,7 +198,7 @@ def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:
         [
             fresh(ElementChange, (name, name, tuple(value) if many else (value,), many))
             for name, value in body.items()
-            for many in (known[name].many,)
+            for many in (name in known and known[name].many,)
         ]
     )
 

@@ -132,7 +132,7 @@ def test_a_site_that_breaks_the_profile_is_told_by_case_and_path(author: Author)
     site = author(
         adt="mapping: adt\nextends: packs/us-core\n",
         resources__patient="resource: Patient\nextends: shipped/patient\nelements:\n  gender:\nnew:\n  gender:\n",
-        tests__own="tests:\n  - {case: a, message: 'PID|1||1^^^RVB^MR||ROE^ANN||19840317|F', expect: {rule: add-person}, event: A28}\n",
+        tests__own="tests:\n  - {case: a, event: A28, message: 'PID|1||1^^^RVB^MR||ROE', expect: {rule: add-person}}\n",
     )
     result = CliRunner().invoke(app, ["mappings", "test", "--mappings", str(site), "--profile", "us-core"])
     assert result.exit_code == 1
