@@ -63,6 +63,8 @@ HOMES = {
     "markdown_it": ("ops/web/pages/help.py",),
     "fhir": ("fhir/secondary_validator.py",),
     "re2": ("mapping/language/comparison.py",),
+    "pygls": ("ops/editor/",),
+    "lsprotocol": ("ops/editor/",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a
 # compiler of its own, which commands and the engine need not load at every start; and an engine takes messages before

@@ -83,12 +83,12 @@ class CompiledFiles:
 Compiled = dict[str, CompiledFiles]
 
 
-def load(folders: Sequence[Path], name: str) -> MappingSource:
+def load(folders: Sequence[Path], name: str, edited: Edited = NONE) -> MappingSource:
     """Read and check a mapping; each file comes from the first folder that has it, the last folder is the shipped one.
 
-    ConfigurationError holds every problem of every file.
+    `edited`: texts in place of files, as for `read`. ConfigurationError holds every problem of every file.
     """
-    source = read(folders, name)
+    source = read(folders, name, edited)
     _checked(source, Setting())
     return source
 

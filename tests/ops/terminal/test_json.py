@@ -20,6 +20,7 @@ WITHOUT: Final = {
     "deploy kubernetes": "prints a file",
     "deploy grafana": "prints a file",
     "top": "for people to watch: programs ask for status, channels, destinations or metrics",
+    "mappings lsp": "a process, which answers an editor in JSON",
     "audit export": "writes rows, as JSON lines or CSV",
     "interchange audit export": "writes rows, as JSON lines or CSV",
 }
