@@ -19,11 +19,25 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 # By the folder of what a schema describes; the schema is in its `schema/NAME.json`.
 CHANNEL_FILES: Final[Mapping[str, type[BaseModel]]] = {"channel": Channel, "alerts": Alerting, "sites": Sites}
 SERVICE_FILES: Final[Mapping[str, type[BaseModel]]] = {"interchange": ServiceConfiguration}
+
+
+def patterned(pattern: str, expected: str) -> JsonSchema:
+    """Return a schema's pattern with what an editor says of a text that does not match, in place of the pattern.
+
+    `patternErrorMessage` is read by VS Code and by the language server of YAML, `errorMessage` by the latter for values
+    of another type, too.
+    """
+    return {"pattern": pattern, "patternErrorMessage": expected, "errorMessage": expected}
+
+
 # To the engine every plain scalar is a text, which it reads as its key asks; an editor has read it already.
 _SCALARS: Final[Mapping[str, JsonSchema]] = {
     "string": {"type": ["string", "number", "boolean"]},
-    "integer": {"type": ["integer", "string"], "pattern": r"^[+-]?\d+$"},
-    "number": {"type": ["number", "string"], "pattern": r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"},
+    "integer": {"type": ["integer", "string"], **patterned(r"^[+-]?\d+$", "Expected a whole number, such as 30.")},
+    "number": {
+        "type": ["number", "string"],
+        **patterned(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$", "Expected a number, such as 30 or 0.5."),
+    },
     "boolean": {"enum": [True, False, "true", "false", "yes", "no", "on", "off"]},
 }
 _BELOW: Final = ("properties", "definitions")

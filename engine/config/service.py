@@ -28,10 +28,14 @@ class Organization(Frozen):
 
     name: str = Field("", max_length=200, description="name of the organization in documents; by default the tenant's")
     npi: Annotated[str, shaped(_NPI, "ten digits")] = Field(
-        "", description="its National Provider Identifier", json_schema_extra={"pattern": _NPI}
+        "",
+        description="its National Provider Identifier",
+        json_schema_extra={"pattern": _NPI, "patternErrorMessage": "Expected ten digits."},
     )
     oid: Annotated[str, shaped(_OID, "an OID such as 2.16.840.1.113883.3.1")] = Field(
-        "", description="its OID", json_schema_extra={"pattern": _OID}
+        "",
+        description="its OID",
+        json_schema_extra={"pattern": _OID, "patternErrorMessage": "Expected an OID such as 2.16.840.1.113883.3.1."},
     )
     telephone: str = Field("", max_length=40, description="its telephone")
     street: str = Field("", max_length=200, description="its address, given where `city` is")

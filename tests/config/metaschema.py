@@ -16,6 +16,21 @@ def faults(schema: dict[str, Any]) -> list[str]:
     return [*found, *_twice(schema, "")]
 
 
+def unreadable(schema: dict[str, Any]) -> list[str]:
+    """Return the places of patterns that an editor would show raw: without a message of what was expected."""
+    return list(_raw(schema, ""))
+
+
+def _raw(part: Any, path: str) -> Iterator[str]:
+    if isinstance(part, dict) and isinstance(part.get("pattern"), str):
+        told = part.get("patternErrorMessage", "")
+        if not told.startswith("Expected ") or not told.endswith(".") or part["pattern"] in told:
+            yield path
+    if isinstance(part, dict | list):
+        for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
+            yield from _raw(inner, f"{path}/{key}")
+
+
 def _twice(part: Any, path: str) -> Iterator[str]:
     if isinstance(part, dict):
         values = part.get("enum")

@@ -12,7 +12,7 @@ import yaml
 from engine.config.schema import CHANNEL_FILES, SERVICE_FILES, editor_line, schema_text, schemas
 from engine.config.settings import shipped
 from engine.config.source import look, parse
-from tests.config.metaschema import faults
+from tests.config.metaschema import faults, unreadable
 from tests.interchange.nursery import ran
 
 ROOT: Final = Path(__file__).parents[2]
@@ -78,6 +78,12 @@ def test_every_key_is_explained(kind: str) -> None:
     for key, field in MODELS[kind].model_fields.items():
         if field.description:
             assert SCHEMAS[kind]["properties"][field.alias or key]["description"] == field.description
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEMAS))
+def test_no_editor_shows_a_pattern(kind: str) -> None:
+    """Who writes what does not match reads what was expected, with an example, and no regular expression."""
+    assert unreadable(SCHEMAS[kind]) == []
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.schema import DRAFT, EDITOR, JsonSchema
+from engine.config.schema import DRAFT, EDITOR, JsonSchema, patterned
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
 from engine.mapping.files.document import OUT, OUT_DATATYPES, OUT_SEGMENTS, PATIENT_KEYS
@@ -51,6 +51,12 @@ HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
 # In YAML a bare number or `yes` is not text to an editor; to the engine all scalars are texts.
 TEXT: Final[JsonSchema] = {"type": ["string", "number", "boolean"]}
 TEXTS: Final[JsonSchema] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
+PART_OF_TYPE: Final = "Expected a data type of FHIR, or a part of a resource, such as Patient_Contact."
+EVENT: Final = "Expected a trigger event, such as A01 or ORU^R01."
+EXPRESSION: Final = (
+    "Expected PATH | function | when PATH = value | else PATH, such as PID-7 | date, with a function that there is: "
+    "point at the key to see all of them."
+)
 CONDITION: Final[JsonSchema] = {
     "type": "string",
     "description": "PATH, not PATH, PATH = value, PATH in (a, b), PATH < 2008-01-01, PATH starts-with text, "
@@ -97,6 +103,11 @@ def _object(keys: Iterable[str], known: Mapping[str, Any], *required: str) -> Js
     """Return the schema of a map of certain keys; keys without a schema may hold anything."""
     made: JsonSchema = {"type": "object", "properties": {key: known.get(key, {}) for key in sorted(keys)}}
     return {**made, "additionalProperties": False, **({"required": list(required)} if required else {})}
+
+
+def _named(patterns: JsonSchema, expected: str) -> JsonSchema:
+    """Return the schema of a map whose keys have these patterns; an editor says what was expected of another one."""
+    return {"type": "object", "patternProperties": patterns, "errorMessage": expected}
 
 
 def _ref(name: str) -> JsonSchema:
@@ -152,7 +163,7 @@ def _mapping() -> JsonSchema:
         "placeholder_people": people,
         FILTERS: {"type": "array", "items": _filter()},
         "historic": _object(HISTORIC_KEYS, dict.fromkeys(HISTORIC_KEYS, TEXT)),
-        "events": {"type": "object", "patternProperties": {EVENTS: rule}, "additionalProperties": False},
+        "events": {**_named({EVENTS: rule}, EVENT), "additionalProperties": False},
     }
     return _document("Which trigger event does what", TOP_KEYS, known, required=["mapping"])
 
@@ -244,7 +255,7 @@ def _datatype() -> JsonSchema:
     known = {
         "datatype": {"enum": sorted(data_types())},
         "extends": TEXT,
-        "to": _any({"enum": names}, {"pattern": "^[A-Z][A-Za-z]+_[A-Za-z0-9_]+$"}),
+        "to": _any({"enum": names}, patterned("^[A-Z][A-Za-z]+_[A-Za-z0-9_]+$", PART_OF_TYPE)),
         "needs": {"type": "array", "items": TEXT},
         "value": _ref("expression"),
     }
@@ -318,7 +329,7 @@ def _expression() -> JsonSchema:
     lines = [f"{name}: {function.text}" for name, function in FUNCTIONS.items()]
     return {
         **TEXT,
-        "pattern": rf"^ *{HEAD}(?: *\| *(?:{stage}))* *$",
+        **patterned(rf"^ *{HEAD}(?: *\| *(?:{stage}))* *$", EXPRESSION),
         "description": "PATH | function | when PATH = value | else PATH ...\n\n" + "\n".join(lines),
     }
 
@@ -355,7 +366,7 @@ def _tests() -> JsonSchema:
         CASE_KEYS,
         {
             "case": {**TEXT, "description": "the case in words"},
-            "event": {**TEXT, "pattern": EVENTS, "description": "of a message without an MSH of its own"},
+            "event": {**TEXT, **patterned(EVENTS, EVENT), "description": "of a message without an MSH of its own"},
             "message": {"type": "string", "description": "segments, one a line; MSH and EVN may be left out"},
             "file": {"type": "string", "description": "a file of one message in place of it, as seen from this one"},
             "channel": _any({"type": "string", "description": "a channel by name"}, _object(CHANNEL_KEYS, {})),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.config.schema import DRAFT, JsonSchema
+from engine.config.schema import DRAFT, JsonSchema, patterned
 from engine.hl7.events import TRIGGERS, VERSIONS
 from engine.mapping.files.overlay import EXTENDS, REPLACES
 from engine.mapping.files.reference import data_types, elements, resource_types, segments
@@ -25,6 +25,9 @@ CONDITION: Final[JsonSchema] = {
     "type": "string",
     "description": "PATH, not PATH, PATH = value, PATH in (a, b), PATH starts-with text, and, or",
 }
+SEGMENT: Final = "Expected a segment of HL7, such as PID, or a Z segment, such as ZPI."
+FIELD: Final = "Expected a field of the segment, such as PID-5."
+COMPONENT: Final = "Expected a component of the data type, such as CX.4 or CX.4.1."
 # A segment, a field, or a part of one, as cases name it.
 PLACE: Final = r"^[A-Z][A-Z0-9]{2}((\(\d{1,3}\))?-\d{1,3}.*)?$"
 
@@ -85,9 +88,11 @@ def _entry() -> JsonSchema:
 def _segment() -> JsonSchema:
     one: JsonSchema = {"anyOf": [{"$ref": "#/definitions/expression"}, {"$ref": "#/definitions/entry"}, NULL]}
     field = {"anyOf": [*one["anyOf"], {"type": "array", "items": one}]}
-    fields = {"type": "object", "patternProperties": {r"^[A-Z][A-Z0-9]{2}-\d{1,3}$": field}}
+    fields = {"type": "object", "patternProperties": {r"^[A-Z][A-Z0-9]{2}-\d{1,3}$": field}, "errorMessage": FIELD}
     known: dict[str, JsonSchema] = {
-        "segment": {"anyOf": [{"enum": sorted(segments())}, {"type": "string", "pattern": "^Z[A-Z0-9]{2}$"}]},
+        "segment": {
+            "anyOf": [{"enum": sorted(segments())}, {"type": "string", **patterned("^Z[A-Z0-9]{2}$", SEGMENT)}]
+        },
         "of": {"enum": sorted(SUBJECTS)},
         "each": PATH,
         "when": CONDITION,
@@ -105,6 +110,7 @@ def _datatype() -> JsonSchema:
         "type": "object",
         "patternProperties": {r"^[A-Z]{2,3}\.\d{1,2}(\.\d{1,2})?$": _expression()},
         "additionalProperties": False,
+        "errorMessage": COMPONENT,
     }
     known: dict[str, JsonSchema] = {
         "datatype": {"enum": sorted(data_types())},

@@ -11,7 +11,7 @@ from engine.config.source import parse, read
 from engine.mapping.authoring.schema import FOLDERS, editor_line, kind_of_file, schemas
 from engine.mapping.files.document import KINDS, OUT, OUT_DATATYPES, OUT_SEGMENTS
 from engine.mapping.language.functions import FUNCTIONS
-from tests.config.metaschema import faults
+from tests.config.metaschema import faults, unreadable
 
 ROOT = shipped("mappings")
 FILES = sorted(file.relative_to(ROOT) for file in ROOT.glob("**/*.yaml"))
@@ -24,6 +24,12 @@ PATIENT = "resource: Patient\nextends: shipped/patient\nelements:\n"
 def test_the_shipped_schemas_are_the_ones_of_the_engine(kind: str) -> None:
     """A key, function or element that is new is in the file: `adt-engine mappings schema --out mappings/schema`."""
     assert (ROOT / "schema" / f"{kind}.json").read_text("utf-8") == schema_text(SCHEMAS[kind])
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEMAS))
+def test_no_editor_shows_a_pattern(kind: str) -> None:
+    """Who writes what does not match reads what was expected, with an example, and no regular expression."""
+    assert unreadable(SCHEMAS[kind]) == []
 
 
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))
