@@ -52,15 +52,17 @@ class ExampleMessage(NamedTuple):
 
 
 def hover(
-    text: str, position: EditorPosition, path: Path, project: MappingProject, examples: "ExampleValues | None" = None
+    text: str, position: EditorPosition, file: Path, project: MappingProject, examples: "ExampleValues | None" = None
 ) -> Hover | None:
     """Return what is said of the word at a position, and the values that its line makes; None for nothing.
 
-    `path` is the file's below its mapping folder. `examples` has the messages that values are shown of.
+    `examples` has the messages that values are shown of.
     """
     cursor = cursor_at(text, position)
-    file = project.folder / path
-    parts = [*_about(cursor, path, text), *(examples.of_line(str(file), position.line) if examples else ())]
+    parts = [
+        *_about(cursor, project.below(file), text),
+        *(examples.of_line(str(file), position.line) if examples else ()),
+    ]
     end = cursor.start + len(cursor.whole_word)
     return Hover("\n\n".join(parts), cursor.start, end) if parts else None
 
@@ -89,13 +91,14 @@ class ExampleValues:
     """The values that the lines of a mapping make of messages; each message is mapped once, when it is first needed.
 
     `messages`: those asked first; then those of the cases of the site and the shipped ones, at most 200 in all.
+    `watched`: the mapping where it is compiled already, for a channel.
     """
 
     project: MappingProject
     messages: tuple[ExampleMessage, ...] = ()
+    watched: WatchedMapping | None = None
     _found: list[tuple[ExampleMessage, dict[tuple[str, int], list[Evidence]]]] = field(default_factory=list)
     _waiting: Iterator[ExampleMessage] | None = None
-    _watched: WatchedMapping | None = None
 
     def of_line(self, file: str, line: int) -> Iterator[str]:
         """Yield the values that a line makes of the first message that it makes any of, as Markdown; none for none."""
@@ -112,7 +115,7 @@ class ExampleValues:
             self._waiting = iter((*self.messages, *case_messages(self.project))[:MOST_MESSAGES])
         for message in self._waiting:
             try:
-                watched = self._watched = self._watched or watch(self.project.source, channel_of({}))
+                watched = self.watched = self.watched or watch(self.project.source, channel_of({}))
             except ConfigurationError:  # shown as diagnostics
                 return
             self._found.append((message, _by_line(watched, message.raw)))

@@ -92,6 +92,11 @@ class MappingProject:
         found = self.documents.everything() if self.documents else iter(())
         return next((one for one in found if Path(one.source.file) == file), None)
 
+    def below(self, file: Path) -> Path:
+        """Return the path of a file below its mapping folder; its name for one of another folder."""
+        folder = next((one for one in self.folders if file.is_relative_to(one)), None)
+        return file.relative_to(folder) if folder else Path(file.name)
+
     def text(self, file: Path) -> str:
         """Return the text of a file, edited or as it is on the disk; empty if it cannot be read."""
         if file in self.edited:

@@ -178,8 +178,8 @@ def _answer(server: LanguageServer, files: OpenFiles) -> None:
     def hovered(params: types.HoverParams) -> types.Hover | None:
         """Return what is said of a word, and the values of its line."""
         document, file, position = _asked(server, params)
-        path, project = files.at(file)
-        found = hover(document.source, position, path, project, files.values(project))
+        _, project = files.at(file)
+        found = hover(document.source, position, file, project, files.values(project))
         if found is None:
             return None
         place = document.range_to_client_units(_range(params.position.line, found.start, found.end))

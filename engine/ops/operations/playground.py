@@ -17,7 +17,16 @@ from engine.ops.operations.fields import EditedFiles, Verbatim, Word, number
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.playground.site import MappingSite, asked_of, checked_names, digest
 from engine.ops.views.answer import Answer
-from engine.ops.views.playground import Checked, Compared, MappingFile, MappingText, Tested, Tried
+from engine.ops.views.playground import (
+    Checked,
+    Compared,
+    CompletionList,
+    MappingFile,
+    MappingText,
+    Tested,
+    Tried,
+    WordExplanation,
+)
 from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.event_entries import is_event
 
@@ -133,6 +142,51 @@ class CheckMapping(OnChannel, Operation[Checked]):
         return await self.worked(engine, "check", Checked, TRY_SECONDS)
 
 
+Column = Annotated[int, number(1, MOST_CHARACTERS), Audited.VALUE]
+
+
+class AtPlace(OnChannel):
+    """A place in a mapping file, as it is typed."""
+
+    path: Word = Field("", description="Its path below the mapping folder; shipped/... for one that ships.")
+    text: Verbatim = Field("", description="Its text as it is typed.")
+    line: Column = Field(1, json_schema_extra={"minimum": 1}, description="The line of the place, from 1.")
+    column: Column = Field(1, json_schema_extra={"minimum": 1}, description="Its column, from 1, in characters.")
+
+    def place(self) -> dict[str, object]:
+        """Return the place; UsageError for a text that is too long to be a mapping file."""
+        if len(self.text) > MOST_CHARACTERS:
+            raise UsageError(f"text has more than {MOST_CHARACTERS} characters: no mapping file has")
+        return {"path": self.path, "text": self.text, "line": self.line, "column": self.column}
+
+
+class CompleteMapping(AtPlace, Operation[CompletionList]):
+    """Say what may be written at a place of a mapping file; nothing is kept."""
+
+    name = "mappings.complete"
+    permission = Permission.MAPPINGS
+
+    async def run(self, engine: Engine, _actor: Actor) -> CompletionList:
+        """Return the completions."""
+        return await self.worked(engine, "complete", CompletionList, TRY_SECONDS, **self.place())
+
+
+class ExplainWord(AtPlace, Operation[WordExplanation]):
+    """Explain the word at a place of a mapping file, with the value of its line and where it leads; nothing is kept."""
+
+    name = "mappings.explain-word"
+    permission = Permission.MAPPINGS
+
+    message: Verbatim = Field("", description="The message to show the value of; else those of the cases.")
+
+    async def run(self, engine: Engine, _actor: Actor) -> WordExplanation:
+        """Return what is said of it."""
+        if len(self.message) > MOST_CHARACTERS:
+            raise UsageError(f"message has more than {MOST_CHARACTERS} characters: try a shorter one")
+        self.on_messages(engine)
+        return await self.worked(engine, "word", WordExplanation, TRY_SECONDS, message=self.message, **self.place())
+
+
 class RunCases(OnChannel, Operation[Tested]):
     """Run the site's cases on mapping files with edits; nothing is kept."""
 
@@ -167,4 +221,13 @@ def _listed(site: MappingSite) -> list[MappingFile]:
     return [MappingFile(path=site.name(str(file)), digest=digest(file.read_bytes())) for file in site.files()]
 
 
-PLAYGROUND: Final = (ListMappingFiles, ShowMappingFile, CheckMapping, TryMapping, RunCases, CompareMapping)
+PLAYGROUND: Final = (
+    ListMappingFiles,
+    ShowMappingFile,
+    CheckMapping,
+    CompleteMapping,
+    ExplainWord,
+    TryMapping,
+    RunCases,
+    CompareMapping,
+)

@@ -13,6 +13,7 @@ import orjson
 
 from engine.errors import AdtEngineError, ConfigurationError, place_of
 from engine.fhir.json import JsonObject
+from engine.ops.playground.assisting import completed, explained_word
 from engine.ops.playground.bench import Bench, BenchRequest, problems_of
 from engine.ops.playground.comparing import checked, compared, tested
 from engine.ops.playground.trying import explained_entry, tried
@@ -24,6 +25,8 @@ MOST_MEMORY: Final = 2 * 1024 * 1_048_576
 Answering = Callable[[Bench, BenchRequest, JsonObject], JsonObject]
 TABLE: Final[dict[str, Answering]] = {
     "check": lambda bench, question, _asked: checked(bench, question),
+    "complete": lambda _bench, question, asked: completed(question, asked),
+    "word": explained_word,
     "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
     "test": lambda bench, question, _asked: tested(bench, question),
     "explain": explained_entry,

@@ -131,6 +131,35 @@ class Checked(Answer, facts=True):
     problems: tuple[ProblemView, ...] = ()
 
 
+class Completion(Answer, facts=True):
+    """What may be written: its label, the text that replaces the word, its kind, a line about it, its whole text."""
+
+    label: str
+    insert: str
+    kind: str
+    detail: str
+    text: str
+
+
+class CompletionList(Answer, facts=True):
+    """What may be written at a place; `start` and `end` are the columns of the word that it replaces."""
+
+    start: Count
+    end: Count
+    items: tuple[Completion, ...] = ()
+
+
+class WordExplanation(Answer, facts=True):
+    """What is said of a word, as Markdown, with the value of its line; `file` and `line` are where it leads, if any.
+
+    Values are those of the message that was asked with.
+    """
+
+    text: str = ""
+    file: str = ""
+    line: Count = 0
+
+
 class FailedCase(Answer, facts=True):
     """A case that comes out otherwise than expected."""
 

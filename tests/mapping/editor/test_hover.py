@@ -15,7 +15,7 @@ CASES = "tests:\n  - {case: mine, event: A28, message: 'PID|1||1^^^RVB||A^B||199
 def said(folder: Path, text: str, **edited: str) -> str:
     """Return what is said at the mark of a text, without values."""
     plain, position = marked(text)
-    found = hover(plain, position, PATIENT, project(folder, edited))
+    found = hover(plain, position, folder / PATIENT, project(folder, edited))
     return found.text if found else ""
 
 
@@ -51,7 +51,7 @@ def test_the_value_of_a_line_is_that_of_the_message_given(tmp_path: Path) -> Non
     """The message that the author works on is asked first."""
     text, position = marked(TEXT.replace("| date", "| da¦te"))
     site = project(tmp_path)
-    found = hover(text, position, PATIENT, site, ExampleValues(site, (ExampleMessage(MESSAGE, "mine.hl7"),)))
+    found = hover(text, position, tmp_path / PATIENT, site, ExampleValues(site, (ExampleMessage(MESSAGE, "mine.hl7"),)))
     assert found is not None
     assert "Of mine.hl7:\n\n- PID-7 `19840229` → Patient.birthDate `1984-02-29`" in found.text
 
@@ -61,11 +61,11 @@ def test_without_a_message_the_cases_of_the_site_give_values(tmp_path: Path) -> 
     text, position = marked(TEXT.replace("| date", "| da¦te"))
     site = project(tmp_path, {"tests/own.yaml": CASES})
     values = ExampleValues(site)
-    found = hover(text, position, PATIENT, site, values)
+    found = hover(text, position, tmp_path / PATIENT, site, values)
     assert found is not None
     assert "Of case “mine”:\n\n- PID-7 `19991231` → Patient.birthDate `1999-12-31`" in found.text
     gender, place = marked(TEXT.replace("PID-8", "PID-¦8"))
-    again = hover(gender, place, PATIENT, site, values)
+    again = hover(gender, place, tmp_path / PATIENT, site, values)
     assert again is not None
     assert "→ Patient.gender `" in again.text
     assert "mine" not in again.text
@@ -75,6 +75,6 @@ def test_a_mapping_with_mistakes_has_no_values(tmp_path: Path) -> None:
     """The word is explained all the same."""
     text, position = marked(TEXT.replace("| date", "| da¦te") + "  name: PID-5 | dat\n")
     site = project(tmp_path, {str(PATIENT): text})
-    found = hover(text, position, PATIENT, site, ExampleValues(site, (ExampleMessage(MESSAGE, "mine.hl7"),)))
+    found = hover(text, position, tmp_path / PATIENT, site, ExampleValues(site, (ExampleMessage(MESSAGE, "mine.hl7"),)))
     assert found is not None
     assert "Of " not in found.text

@@ -75,6 +75,8 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "lanes.retry", {"entries": [HELD]}),
     ("operator", "lanes.discard", {"entries": [HELD], "because": "a test"}),
     ("author", "mappings.check", {"edited": {"resources/patient.yaml": "resource: Patient"}}),
+    ("author", "mappings.complete", {"path": "adt.yaml", "text": "mapping: adt\nev", "line": 2, "column": 3}),
+    ("author", "mappings.explain-word", {"path": "shipped/resources/patient.yaml", "text": "a: b", "message": ""}),
     ("author", "mappings.run-cases", {"edited": {"tests/mine.yaml": CASES}}),
     ("author", "mappings.publications", {}),
     ("operator", "mappings.compare", {"edited": {"resources/patient.yaml": NO_BIRTH_DATE}, "limit": 5}),

@@ -289,9 +289,19 @@ async def test_no_other_file_is_opened(author: Person, path: str) -> None:
     await author.get("/playground")
 
 
-async def test_schemas_are_there_for_completion(author: Person) -> None:
-    """Of each kind of file, and no other file."""
-    for kind in ("mapping", "resource", "datatype", "table", "tests"):
-        answer = await author.http.get(f"/playground/schema/{kind}")
-        assert answer.json()["$schema"]
-    assert (await author.http.get("/playground/schema/passwd")).status_code == 404
+async def test_the_editor_is_answered_at_its_cursor(author: Person) -> None:
+    """Completion, the text of a function with the value of the message of the page, and the shipped rule."""
+    await author.get("/playground")
+    cursor = {**OPEN, "text": PATIENT + "  maritalStatus: PID-16 | cod", "line": "5", "column": "29"}
+    made = (await author.post("/playground/complete", cursor)).json()
+    assert (made["start"], made["end"]) == (27, 30)
+    coded = next(one for one in made["items"] if one["label"] == "coded")
+    assert coded["detail"] == "coded([TABLE])"
+    word = {**OPEN, "text": PATIENT, "line": "4", "column": "24"}
+    said = (await author.post("/playground/word", word)).json()
+    assert said["text"].startswith("`PATH | date -> date`")
+    assert "- PID-7 `19840229` → Patient.birthDate `1984-02-29`" in said["text"]
+    assert said["file"] == "shipped/resources/patient.yaml"
+    assert said["line"] > 1
+    nobody = await author.post("/playground/complete", {**cursor, "path": "../x.yaml"})
+    assert nobody.status_code == 422

@@ -115,6 +115,7 @@ async def test_an_edit_completes_shows_its_mistakes_and_is_tried(browser: Browse
     await page.keyboard.type("PID-8 | c")
     await expect(page.get_by_role("option", name="coded", exact=False).first).to_be_visible(timeout=SLOW)
     await page.keyboard.press("Escape")
+    await expect(page.get_by_role("group", name="At the cursor")).to_contain_text("Go to shipped/", timeout=SLOW)
     for _ in "PID-8 | c":
         await page.keyboard.press("Backspace")
     await page.keyboard.type("{text: PID-8}")

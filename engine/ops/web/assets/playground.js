@@ -7,8 +7,8 @@
   const cm = window.codemirror
   if (!form || !result || !cm) return
   const CHECK_AFTER = 700
-  const schemas = new Map()
   let view = null
+  let pointing = 0
   let problems = []
 
   /* The editor stands in a tree of its own, whose styles the policy allows: they are no part of the document. */
@@ -75,6 +75,10 @@
           cm.EditorState.readOnly.of(readOnly),
           cm.EditorView.contentAttributes.of({ 'aria-label': 'Mapping file ' + source.dataset.path, spellcheck: 'false' }),
           cm.EditorView.updateListener.of(function (update) {
+            if (update.selectionSet) {
+              window.clearTimeout(pointing)
+              pointing = window.setTimeout(point, CHECK_AFTER)
+            }
             if (!update.docChanged || !area) return
             area.value = update.state.doc.toString()
             document.querySelector('#editor [data-edited]').hidden = false
@@ -85,7 +89,6 @@
     })
     go(Number(source.dataset.line))
     mark()
-    if (!readOnly) schemaOf(source.dataset.kind)
   }
 
   function open () {
@@ -127,111 +130,58 @@
     mark()
   }
 
-  /* Completion: the place of the cursor, by margins and braces, and what the schema knows there. */
-  async function schemaOf (kind) {
-    if (!schemas.has(kind)) {
-      schemas.set(kind, window.fetch('/playground/schema/' + kind).then(function (answer) { return answer.ok && !answer.redirected ? answer.json() : null }))
-    }
-    return schemas.get(kind)
+  /* What may be written at the cursor, and what is said of the word there: as `mappings lsp` answers other editors. */
+  async function ask (path, position, isWithMessage) {
+    const line = view.state.doc.lineAt(position)
+    const fields = new FormData(form)
+    if (!isWithMessage) fields.delete('message')
+    if (!fields.has('text')) fields.set('text', view.state.doc.toString())
+    fields.set('line', line.number)
+    fields.set('column', Array.from(line.text.slice(0, position - line.from)).length + 1)
+    const answer = await window.fetch(path, { method: 'POST', body: new URLSearchParams(fields) }).catch(function () { return null })
+    return answer && answer.ok && !answer.redirected ? answer.json() : null
   }
 
-  function keyOf (text) {
-    const found = /^(\s*(?:- +)*)(?:"([^"]+)"|'([^']+)'|([^\s:#'"{[-][^:#{[]*?))\s*:(?:\s|$)/.exec(text)
-    return found ? { margin: found[1].length, key: found[2] || found[3] || found[4] } : null
-  }
-
-  function pathAt (doc, line, before) {
-    const path = []
-    const open = before.lastIndexOf('{')
-    let margin = before.search(/[^\s-]|$/)
-    if (open > before.lastIndexOf('}')) {
-      const own = keyOf(before.slice(0, open + 1).replace(/\{$/, ' ')) || keyOf(before)
-      if (own) path.unshift(own.key)
-      const inner = /([\w.]+):\s*[^,{}]*$/.exec(before.slice(open + 1))
-      if (inner) path.push(inner[1])
-    } else {
-      const own = keyOf(before)
-      if (own) path.push(own.key)
-    }
-    for (let number = line - 1; number > 0 && margin > 0; number--) {
-      const above = keyOf(doc.line(number).text)
-      if (above && above.margin < margin) {
-        path.unshift(above.key)
-        margin = above.margin
-      }
-    }
-    return path
-  }
-
-  function says (root, text) {
-    const found = new RegExp('^' + root + ':\\s*([A-Za-z0-9]+)', 'm').exec(text)
-    return found ? found[1] : ''
-  }
-
-  function spread (schema, root, text, seen) {
-    if (!schema || seen.has(schema)) return []
-    seen.add(schema)
-    if (schema.$ref) return spread(root.definitions[schema.$ref.replace('#/definitions/', '')], root, text, seen)
-    const below = [...(schema.anyOf || []), ...(schema.allOf || [])]
-    if (schema.if) {
-      const holds = Object.entries(schema.if.properties || {}).every(function (one) { return one[1].const === says(one[0], text) })
-      return holds ? spread(schema.then, root, text, seen) : []
-    }
-    return [schema, ...below.flatMap(function (one) { return spread(one, root, text, seen) })]
-  }
-
-  function at (root, path, text) {
-    let here = spread(root, root, text, new Set())
-    for (const key of path) {
-      here = here.flatMap(function (one) {
-        const next = []
-        if (one.items) next.push(...spread(one.items, root, text, new Set()).flatMap(function (item) { return child(item, key) }))
-        return [...next, ...child(one, key)]
-      }).flatMap(function (one) { return spread(one, root, text, new Set()) })
-    }
-    return [...here, ...here.flatMap(function (one) { return one.items ? spread(one.items, root, text, new Set()) : [] })]
-  }
-
-  function child (schema, key) {
-    const found = []
-    if (schema.properties && schema.properties[key]) found.push(schema.properties[key])
-    for (const pattern of Object.keys(schema.patternProperties || {})) {
-      if (new RegExp(pattern).test(key)) found.push(schema.patternProperties[pattern])
-    }
-    if (schema.additionalProperties) found.push(schema.additionalProperties)
-    return found
-  }
-
+  const TYPES = { key: 'property', value: 'enum', function: 'function', word: 'keyword', table: 'namespace', type: 'class', field: 'variable' }
   async function complete (context) {
-    const source = document.querySelector('#editor .source')
-    const root = source && await schemaOf(source.dataset.kind)
-    if (!root) return null
     const line = context.state.doc.lineAt(context.pos)
     const before = line.text.slice(0, context.pos - line.from)
-    const word = /[\w.^[\]-]*$/.exec(before)[0]
-    if (!word && !context.explicit) return null
-    const lead = before.slice(0, before.length - word.length)
-    const text = context.state.doc.toString()
-    const places = at(root, pathAt(context.state.doc, line.number, lead), text)
-    const isValue = /:\s+\S*.*$/.test(lead) && !/[{,]\s*$/.test(lead)
-    const options = new Map()
-    for (const place of places) {
-      if (isValue) {
-        for (const value of place.enum || []) options.set(String(value), { label: String(value), type: 'enum' })
-        if (/\|\s*$/.test(lead)) functions(place.description || '', options)
-      } else {
-        for (const [key, one] of Object.entries(place.properties || {})) {
-          if (!options.has(key)) options.set(key, { label: key, apply: key + ': ', type: 'property', detail: one.description })
-        }
-      }
+    if (!/[\w|(.-]$/.test(before.trimEnd().slice(-1)) && !context.explicit) return null
+    const made = await ask('/playground/complete', context.pos, false)
+    if (!made || context.aborted || !made.items.length) return null
+    const from = line.from + Array.from(line.text).slice(0, made.start - 1).join('').length
+    return {
+      from: from,
+      options: made.items.map(function (item, place) {
+        return { label: item.label, apply: item.insert, type: TYPES[item.kind], detail: item.detail, info: item.text || undefined, boost: -Math.min(place, 99) }
+      }),
+      validFor: /^\w*$/
     }
-    return options.size ? { from: context.pos - word.length, options: [...options.values()], validFor: /^[\w.^[\]-]*$/ } : null
   }
 
-  function functions (description, options) {
-    for (const text of description.split('\n').slice(2)) {
-      const name = text.split(':')[0]
-      if (/^[a-z-]+$/.test(name)) options.set(name, { label: name, type: 'function', info: text.slice(name.length + 2) })
+  let pointed = 0
+  async function point () {
+    const panel = document.getElementById('at-cursor')
+    const mine = ++pointed
+    if (!view || !panel) return
+    const made = await ask('/playground/word', view.state.selection.main.head, true)
+    if (mine !== pointed) return
+    panel.replaceChildren()
+    if (!made) return
+    for (const part of made.text.split('\n\n').filter(Boolean)) {
+      const paragraph = put(panel, 'p')
+      part.split('`').forEach(function (text, number) {
+        if (number % 2) put(paragraph, 'code', text)
+        else paragraph.append(text)
+      })
+    }
+    if (made.file && !(made.file === open() && made.line === view.state.doc.lineAt(view.state.selection.main.head).number)) {
+      const link = put(put(panel, 'p'), 'a', 'Go to ' + made.file + ':' + made.line)
+      link.href = '#editor'
+      link.addEventListener('click', function (event) {
+        event.preventDefault()
+        show(made.file, made.line)
+      })
     }
   }
 

@@ -14,7 +14,6 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import orjson
 from starlette.responses import HTMLResponse, Response
 
-from engine.config.settings import shipped
 from engine.errors import UsageError, WorkerError
 from engine.mapping.authoring.schema import FOLDERS
 from engine.mapping.files.document import KEYS, NAMED, SHIPPED
@@ -24,6 +23,8 @@ from engine.ops.operations.messages import ShowMessage
 from engine.ops.operations.playground import (
     CheckMapping,
     CompareMapping,
+    CompleteMapping,
+    ExplainWord,
     ListMappingFiles,
     RunCases,
     ShowMappingFile,
@@ -42,7 +43,6 @@ EDIT: Final = "edit:"
 BASE: Final = "base:"
 MOST_LINES: Final = 6_000
 COMPARED: Final = (50, 200, 1_000)
-SCHEMAS: Final = frozenset({"mapping", *FOLDERS.values()})
 # The day that files of an archive bear: it says nothing, and two downloads of the same are the same.
 THEN: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -179,12 +179,24 @@ async def _take_back(call: WebCall, _draft: Draft) -> Response:
     return go("/playground", "taken-back")
 
 
-async def _schema(call: WebCall) -> Response:
-    """Answer with the schema of a kind of file, for completion."""
-    name = str(call.request.path_params["name"])
-    if name not in SCHEMAS:
-        raise RefusedRequestError(404)
-    return Response((shipped("mappings") / "schema" / f"{name}.json").read_bytes(), media_type="application/json")
+async def _complete(call: WebCall) -> Response:
+    """Answer with what may be written at the cursor, for the editor."""
+    draft = await _draft(call)
+    made = await call.perform(CompleteMapping, **_given(draft), **_cursor(call, draft))
+    return Response(made.model_dump_json(), media_type="application/json")
+
+
+async def _word(call: WebCall) -> Response:
+    """Answer with what is said of the word at the cursor, for the editor."""
+    draft = await _draft(call)
+    made = await call.perform(ExplainWord, **_given(draft), **_cursor(call, draft), message=draft.message)
+    return Response(made.model_dump_json(), media_type="application/json")
+
+
+def _cursor(call: WebCall, draft: Draft) -> dict[str, object]:
+    """Return the open file, its text, and where the cursor is in it."""
+    at = {name: digits_of(call.form.get(name, "")) or 1 for name in ("line", "column")}
+    return {"path": draft.path, "text": draft.text, **at}
 
 
 async def _draft(call: WebCall) -> Draft:
@@ -319,11 +331,12 @@ def _json(value: Any, origins: Mapping[str, int], path: str, depth: int, name: s
 
 ROUTES: Final = (
     Route("GET", "/playground", Permission.MAPPINGS, _show, label="Mapping playground"),
-    Route("GET", "/playground/schema/{name}", Permission.MAPPINGS, _schema),
     Route("POST", "/playground/open", Permission.MAPPINGS, _open),
     Route("POST", "/playground/own", Permission.MAPPINGS, _own),
     Route("POST", "/playground/forget", Permission.MAPPINGS, _forget),
     Route("POST", "/playground/check", Permission.MAPPINGS, _check),
+    Route("POST", "/playground/complete", Permission.MAPPINGS, _complete),
+    Route("POST", "/playground/word", Permission.MAPPINGS, _word),
     Route("POST", "/playground/try", Permission.MAPPINGS, _working(_try)),
     Route("POST", "/playground/test", Permission.MAPPINGS, _working(_test)),
     Route("POST", "/playground/compare", Permission.PHI, _working(_compare)),
