@@ -37,6 +37,8 @@ TRY_SECONDS: Final = 20.0
 # Less than a page is waited for.
 LONG_SECONDS: Final = 50.0
 MOST_COMPARED: Final = 1_000
+# Newest messages of a channel that are looked at for elements that are lost.
+RECENT: Final = 200
 MOST_CHARACTERS: Final = 262_144
 
 
@@ -188,14 +190,31 @@ class ExplainWord(AtPlace, Operation[WordExplanation]):
 
 
 class RunCases(OnChannel, Operation[Tested]):
-    """Run the site's cases on mapping files with edits; nothing is kept."""
+    """Run the site's cases on mapping files with edits, and name the elements that are made no longer.
+
+    These are counted over the cases and the newest messages of the channel, and nothing else of those is shown.
+    """
 
     name = "mappings.run-cases"
     permission = Permission.MAPPINGS
 
+    recent: Annotated[
+        int,
+        number(0, MOST_COMPARED),
+        Field(json_schema_extra={"minimum": 0}, description="How many of the newest messages; 0 for none."),
+        Audited.VALUE,
+    ] = RECENT
+
     async def run(self, engine: Engine, _actor: Actor) -> Tested:
-        """Return the cases that differ, or the problems of the files."""
-        return await self.worked(engine, "test", Tested, LONG_SECONDS)
+        """Return the cases that differ and the elements that are lost, or the problems of the files."""
+        return await self.tested(engine, cases=True)
+
+    async def tested(self, engine: Engine, *, cases: bool) -> Tested:
+        """Return the same, without `cases` of the newest messages alone."""
+        name = self.on(engine).channel
+        recent = 0 if is_event(self.on(engine)) else self.recent
+        on = {"data": str(engine.files.data.resolve()), "name": name, "recent": recent, "cases": cases}
+        return await self.worked(engine, "test", Tested, LONG_SECONDS, **on)
 
 
 class CompareMapping(OnChannel, Operation[Compared]):

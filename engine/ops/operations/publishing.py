@@ -16,7 +16,7 @@ from engine.ops.operations.operation import Confirm, Operation
 from engine.ops.operations.playground import CheckMapping, RunCases
 from engine.ops.playground.site import checked_names, digest
 from engine.ops.views.answer import moment_text
-from engine.ops.views.playground import PublicationView
+from engine.ops.views.playground import ProblemView, PublicationView
 from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.event_entries import is_event
 from engine.pipeline.publication import Publication, PublicationState, Texts, publications, text_of
@@ -125,7 +125,8 @@ def _mark(text: str | None) -> str:
 async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> list[str]:
     """Return the elements that are made no longer, by any of the mappings in use.
 
-    UsageError where the files do not compile on a channel, or a case of one of its mappings differs.
+    UsageError where the files do not compile on a channel, or a case of one of its mappings differs. The cases are run
+    once a mapping, the newest messages are those of each channel.
     """
     seen: set[str] = set()
     lost: dict[str, None] = {}
@@ -135,23 +136,28 @@ async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> li
         for destination in ("", *feed.channel.own_mappings):
             mapping = feed.channel.mapping_at(destination)
             asked: dict[str, Any] = {"channel": name, "destination": destination, "edited": edited}
-            problems = (await CheckMapping(**asked).run(engine, actor)).problems
-            if not problems and mapping not in seen:
-                made = await RunCases(**asked).run(engine, actor)
-                problems = made.problems
-                lost |= dict.fromkeys(one.element for one in made.lost)
-                if made.failed:
-                    raise UsageError(
-                        f"nothing was changed: {len(made.failed)} cases differ; run the test cases to see them"
-                    )
-            if problems:
-                first = problems[0]
+            _refuse(tuple((await CheckMapping(**asked).run(engine, actor)).problems))
+            made = await RunCases(**asked).tested(engine, cases=mapping not in seen)
+            _refuse(made.problems)
+            lost |= dict.fromkeys(one.element for one in made.lost)
+            if made.failed:
+                named = [f"{one.file}:{one.line} {one.case}" for one in made.failed]
                 raise UsageError(
-                    f"nothing was changed: {first.file}:{first.line}:{first.column} {first.path}: {first.found}; "
-                    f"{first.expected} ({len(problems)} in all)"
+                    f"nothing was changed: {len(made.failed)} cases differ ({folded(named)}); run the test cases to "
+                    "see how"
                 )
             seen.add(mapping)
     return list(lost)
+
+
+def _refuse(problems: tuple[ProblemView, ...]) -> None:
+    """UsageError with the first of the problems of files, where there is one."""
+    if problems:
+        first = problems[0]
+        raise UsageError(
+            f"nothing was changed: {first.file}:{first.line}:{first.column} {first.path}: {first.found}; "
+            f"{first.expected} ({len(problems)} in all)"
+        )
 
 
 async def _published(

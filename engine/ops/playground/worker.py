@@ -28,7 +28,7 @@ TABLE: Final[dict[str, Answering]] = {
     "complete": lambda _bench, question, asked: completed(question, asked),
     "word": explained_word,
     "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
-    "test": lambda bench, question, _asked: tested(bench, question),
+    "test": tested,
     "explain": explained_entry,
     "prepare": lambda bench, question, _asked: {"file": bench.watched(question).source.name},
     "compare": lambda bench, question, asked: compared(

@@ -1,6 +1,7 @@
 """What the playground answers with: made of what the asker sent and of mapping files, so it is marked as facts.
 
-Nothing of the journal is in it but in `Compared`, which only an operation that needs to see patients answers with.
+Nothing of the journal is in it but in `Compared`, which only an operation that needs to see patients answers with, and
+how many messages had an element (`Lost`).
 """
 
 from engine.ops.views.answer import Answer, AnyJson, Count, Time
@@ -170,17 +171,18 @@ class FailedCase(Answer, facts=True):
 
 
 class Lost(Answer, facts=True):
-    """An element that is made no longer, and how many messages of the cases had it."""
+    """An element that is made no longer: how many messages of the cases, and of the channel's newest ones, had it."""
 
     element: str
     messages: Count
+    recent: Count
 
 
 class Tested(Answer, facts=True):
     """How many cases there are, which differ; `problems`: why they could not be run.
 
     `shipped`: how many cases ship besides the site's own, and which of them the site's files `changed`. `lost`: what is
-    in force makes these elements of the messages of all cases, and the edited files do not.
+    in force makes these elements of the messages of all cases or of the `recent` newest ones, the edited files do not.
     """
 
     cases: Count = 0
@@ -188,6 +190,7 @@ class Tested(Answer, facts=True):
     shipped: Count = 0
     changed: tuple[FailedCase, ...] = ()
     lost: tuple[Lost, ...] = ()
+    recent: Count = 0
     problems: tuple[ProblemView, ...] = ()
 
 

@@ -93,7 +93,11 @@ async def test_an_edit_is_put_in_force_and_taken_back(site: Site) -> None:
     ("edit", "why"),
     [
         pytest.param({"text": PATIENT + "  brithDate: PID-7\n"}, "resources/patient.yaml:5:3", id="a mistake"),
-        pytest.param({"text": PATIENT.replace("PID-7", "EVN-2")}, "1 cases differ", id="a case that differs"),
+        pytest.param(
+            {"text": PATIENT.replace("PID-7", "EVN-2")},
+            "1 cases differ (tests/born.yaml:2 born on a leap day)",
+            id="a case that differs",
+        ),
         pytest.param({"text": NO_GENDER, "reason": " "}, "say why", id="no reason"),
         pytest.param({"text": NO_GENDER}, "elements would be made no longer (Patient.gender", id="an element is lost"),
         pytest.param(
@@ -126,6 +130,26 @@ async def test_what_is_wrong_changes_nothing(site: Site, edit: dict[str, str], w
     assert Fields(author.page).values["text"] == edit["text"]
     assert _on_disk(site) == PATIENT
     assert await site.act("mappings.publications") == []
+
+
+async def test_an_element_that_only_real_messages_have_is_missed(site: Site) -> None:
+    """No case has the Z field: of the newest messages one had it, which is all that an author is shown of it."""
+    with_z = PATIENT + "  maritalStatus: {text: ZPI-2}\n"
+    (site.rig.folder / "mappings" / FILE).write_text(with_z)
+    raw = message("Z1", "RB-77").rstrip(b"\r") + b"\rZPI|1|Verwitwet\r"
+    await send_messages(*await site.rig.address(), [raw])
+    author = site.people["author"]
+    edited = await _edited(author, PATIENT)
+    answer = unescape((await author.post("/playground/test", edited)).text)
+    assert "Patient.maritalStatus.text" in answer
+    assert "0 messages of cases, 1 of the newest 1" in answer
+    assert "Verwitwet" not in answer
+    refused = unescape((await author.post("/playground/publish", edited)).text)
+    assert "1 elements would be made no longer (Patient.maritalStatus.text" in refused
+    assert _on_disk(site) == with_z
+    done = await author.post("/playground/publish", {**edited, "accept_lost": "yes"})
+    assert done.status_code == 303, done.text
+    assert _on_disk(site) == PATIENT
 
 
 async def test_it_needs_the_password_typed_just_now(site: Site) -> None:
