@@ -36,6 +36,7 @@ _SHOWN: Final = 24
 _ENTRY: Final = "an entry by its number, as `messages list` shows it"
 _RUN: Final = "a run by its number, as `messages replays` shows it"
 _ALERT: Final = "an alert by its number, as `alerts list` shows it"
+_SHARED: Final = "a shared message by its number, as `mappings.shared` shows it"
 
 
 class RequiresStepUp:
@@ -202,7 +203,13 @@ def bounds_of(field: FieldInfo) -> tuple[int, int] | None:
 entry_of: Final = partial(_named_by, what=_ENTRY)
 run_of: Final = partial(_named_by, what=_RUN)
 alert_of: Final = partial(_named_by, what=_ALERT)
-NUMBERED: Final[Mapping[str, Callable[[object], int]]] = {"entry": entry_of, "run": run_of, "alert": alert_of}
+shared_of: Final = partial(_named_by, what=_SHARED)
+NUMBERED: Final[Mapping[str, Callable[[object], int]]] = {
+    "entry": entry_of,
+    "run": run_of,
+    "alert": alert_of,
+    "shared": shared_of,
+}
 
 _RATES: Final = f"rate must be entries a second, from {LEAST_RATE} to {MOST_RATE:.0f}"
 

@@ -20,6 +20,7 @@ from engine.ops.operations.patients import PATIENTS
 from engine.ops.operations.playground import PLAYGROUND
 from engine.ops.operations.publishing import PUBLISHING
 from engine.ops.operations.replays import REPLAYS
+from engine.ops.operations.sharing import SHARING
 from engine.ops.operations.status import STATUS
 
 ALL: Final[tuple[AnyOperation, ...]] = (
@@ -36,6 +37,7 @@ ALL: Final[tuple[AnyOperation, ...]] = (
     *DESTINATIONS,
     *PLAYGROUND,
     *PUBLISHING,
+    *SHARING,
     *ALERTS,
     *STATUS,
     *CARE,

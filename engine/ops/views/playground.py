@@ -210,6 +210,20 @@ class PublicationView(Answer, facts=True):
     can_be_taken_back: bool
 
 
+class SharedMessageView(Answer, facts=True):
+    """A de-identified copy of a message: its number, when and by whom it was shared, as on which channel.
+
+    `text` has a line for each segment.
+    """
+
+    number: Count
+    at: Time
+    by: str
+    channel: str
+    event: str
+    text: str
+
+
 class Change(Answer):
     """One kind of change at one path: how many messages have it, and the values of the first of them."""
 

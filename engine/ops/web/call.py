@@ -357,6 +357,8 @@ NOTICES: dict[str, str] = {
     "tried": "The destination is being tried now.",
     "published": "The mapping files are in force.",
     "taken-back": "The mapping files from before are in force again.",
+    "shared": "A de-identified copy is in the mapping playground, for 30 days.",
+    "unshared": "The copy is deleted.",
     "reloaded": "The files were reloaded; changes are in effect.",
     "account": "The account was updated.",
     "factor": "One-time codes are now required.",

@@ -305,3 +305,36 @@ async def test_the_editor_is_answered_at_its_cursor(author: Person) -> None:
     assert said["line"] > 1
     nobody = await author.post("/playground/complete", {**cursor, "path": "../x.yaml"})
     assert nobody.status_code == 422
+
+
+async def test_an_operator_shares_a_message_with_authors(site: Site, author: Person) -> None:
+    """De-identified: an author tries it, and nothing of the patient is in it; who shared which entry is recorded."""
+    operator = await site.person("operator")
+    assert (await author.post("/messages/1/share", {})).status_code == 403
+    await operator.get("/messages/1")
+    assert "Share with authors" in operator.page
+    entry = Fields((await operator.get("/playground?entry=1")).text).values["message"]
+    done = await operator.post("/messages/1/share", {})
+    assert done.status_code == 303, done.text
+    await author.get("/playground")
+    assert "Shared messages" in author.page
+    await author.get("/playground?shared=1")
+    assert "<textarea" in author.page, author.page[-1500:]
+    copy = Fields(author.page).values["message"]
+    pid, original = (next(line for line in text.split("\n") if line.startswith("PID")) for text in (copy, entry))
+    assert copy.split("\n")[0].split("|")[8] == entry.split("\n")[0].split("|")[8]
+    assert pid.count("|") == original.count("|")
+    for field in (3, 5, 7):
+        value = original.split("|")[field].split("^")[0]
+        assert value
+        assert value not in author.page
+    tried = await author.post("/playground/try", {"message": copy})
+    assert "Patient" in tried.text
+    assert "/playground/shared/1/delete" not in author.page
+    assert (await author.post("/playground/shared/1/delete", {})).status_code == 403
+    await operator.get("/playground")
+    assert (await operator.post("/playground/shared/1/delete", {})).status_code == 303
+    assert (await author.get("/playground?shared=1")).status_code == 404
+    rows = {row["act"]: row for row in await site.act("audit.list", limit=100) if row["outcome"] == "asked"}
+    assert rows["messages.share"]["entry"] == 1
+    assert rows["messages.unshare"]["actor"] == rows["messages.share"]["actor"]

@@ -24,6 +24,7 @@ from engine.ops.operations.entries import (
 from engine.ops.operations.explaining import ExplainMessage, prepare
 from engine.ops.operations.lanes import ShowLane
 from engine.ops.operations.messages import ShowFacts, ShowMessage
+from engine.ops.operations.sharing import ShareMessage
 from engine.ops.views.entry import Element, EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView
@@ -199,6 +200,7 @@ def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:
         "replay": operates and not states & UNFINISHED and not held,
         "try": operates,
         "edit": operates and not _is_event(call, entry),
+        "share": operates and call.may(Permission.MAPPINGS) and not _is_event(call, entry),
         "discard": operates and bool(states & (UNFINISHED | {"held"})),
         "resolve": operates and bool(reasons & CHOICES),
     }
@@ -216,6 +218,7 @@ ROUTES: Final = (
     form("/messages/{entry}/release", ReleaseMessage, to=_HERE, notice="released"),
     form("/messages/{entry}/retry", RetryMessage, to=_HERE, notice="released"),
     form("/messages/{entry}/discard", DiscardMessage, "reason", to=_HERE, notice="discarded"),
+    form("/messages/{entry}/share", ShareMessage, to=_HERE, notice="shared"),
     Route("POST", "/messages/{entry}/rehearse", Permission.OPERATE, _dry_run),
     Route("GET", "/messages/{entry}/edit", Permission.OPERATE, _show_edit),
     Route("POST", "/messages/{entry}/edit", Permission.OPERATE, _edit),

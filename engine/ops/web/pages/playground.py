@@ -31,9 +31,10 @@ from engine.ops.operations.playground import (
     TryMapping,
 )
 from engine.ops.operations.publishing import ListPublications, PublishMappings, TakeBack
+from engine.ops.operations.sharing import DeleteShared, ListShared
 from engine.ops.playground.site import NAME
 from engine.ops.views.playground import Planned, Tried
-from engine.ops.web.call import WebCall, go, numbered
+from engine.ops.web.call import WebCall, form, go, numbered
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 from engine.pipeline.inbound.event_entries import is_event
@@ -85,6 +86,12 @@ async def _show(call: WebCall) -> Response:
     if number := call.asked("entry"):
         entry = await call.perform(ShowMessage, entry=numbered("entry", number, 404))
         draft = replace(draft, message=entry.message.replace("\r", "\n"), channel=entry.channel)
+    if number := call.asked("shared"):
+        wanted = numbered("shared", number, 404)
+        copy = next((one for one in await call.perform(ListShared) if one.number == wanted), None)
+        if copy is None:
+            raise RefusedRequestError(404, "this message is shared no longer")
+        draft = replace(draft, message=copy.text, channel=copy.channel)
     if call.asked("path"):
         draft = await _opened(call, draft, call.asked("path"))
     return await _page(call, draft)
@@ -265,6 +272,7 @@ async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
         "counts": COMPARED, "others": {path: text for path, text in draft.edits.items() if path != draft.path},
         "kept": {path: mark for path, mark in draft.bases.items() if path == draft.path or path in draft.edits},
         "publishes": call.context.engine.files.publish, "publications": await call.perform(ListPublications),
+        "shared": await call.perform(ListShared),
     }  # fmt: skip
 
 
@@ -343,4 +351,5 @@ ROUTES: Final = (
     Route("POST", "/playground/download", Permission.MAPPINGS, _working(_download)),
     Route("POST", "/playground/publish", Permission.PUBLISH, _working(_publish)),
     Route("POST", "/playground/take-back", Permission.PUBLISH, _working(_take_back)),
+    form("/playground/shared/{shared}/delete", DeleteShared, to="/playground", notice="unshared"),
 )
