@@ -110,14 +110,14 @@ def deidentified(message: Message, key: bytes, codes: Set[str] = frozenset()) ->
     `key`: random bytes of this copy alone, to be forgotten. `codes`: what a Z field, or one that no version of the
     standard has, may keep. Lines that are no segments are left out.
     """
-    handling = _Handling(message, Pseudonyms(key), codes)
+    handling = MessageCopier(message, Pseudonyms(key), codes)
     leaves = [leaf for text in message.texts if SEGMENT.fullmatch(text[:3]) for leaf in handling.segment(text)]
     was = [leaf.was.casefold() for leaf in leaves if leaf.made.person]
     persons = {word for text in was for word in (text, *WORD.findall(text)) if len(word) >= SHORTEST_WORD}
     return "".join(leaf.lead + _safe(leaf, persons) for leaf in leaves)
 
 
-class _Leaf(NamedTuple):
+class CopiedLeaf(NamedTuple):
     """One leaf of a copy: the delimiters before it, the text that was, what takes its place."""
 
     lead: str
@@ -125,7 +125,7 @@ class _Leaf(NamedTuple):
     made: HandledText
 
 
-def _safe(leaf: _Leaf, persons: Set[str]) -> str:
+def _safe(leaf: CopiedLeaf, persons: Set[str]) -> str:
     """Return the text of a leaf; one that was kept is masked where it holds a text of the person."""
     text = leaf.made.text
     if not leaf.made.kept:
@@ -152,7 +152,7 @@ def _like(letter: str, number: int) -> str:
 
 
 @dataclass(slots=True)
-class _Handling:
+class MessageCopier:
     """Takes one message apart, leaf by leaf."""
 
     message: Message
@@ -164,14 +164,14 @@ class _Handling:
         versions = dict.fromkeys((self.message.version, LAST, *reversed(VERSIONS)))
         self.rules = tuple(found for one in versions if one and (found := standard(one)))
 
-    def segment(self, text: str) -> Iterator[_Leaf]:
+    def segment(self, text: str) -> Iterator[CopiedLeaf]:
         """Yield the leaves of a segment."""
         marks, name = self.message.delimiters, text[:3]
         fields = text.split(marks.field)
         first, start = 1, 1
-        yield _Leaf("", "", HandledText(name))
+        yield CopiedLeaf("", "", HandledText(name))
         if name in HEADERS:
-            yield _Leaf(marks.field, "", HandledText(fields[1] if len(fields) > 1 else ""))
+            yield CopiedLeaf(marks.field, "", HandledText(fields[1] if len(fields) > 1 else ""))
             first, start = 2, 3
         type_ = fields[2].split(marks.repetition or "\0")[0] if name == "OBX" and len(fields) > 2 else ""
         for number, one in enumerate(fields[first:], start):
@@ -182,7 +182,7 @@ class _Handling:
             for repetition in one.split(marks.repetition) if marks.repetition else [one]:
                 yield from self._value(lead, repetition, part, f"{name}-{number}")
                 lead = marks.repetition
-        yield _Leaf("", "", HandledText("\r"))
+        yield CopiedLeaf("", "", HandledText("\r"))
 
     def _part(self, name: str, number: int) -> MessagePart | None:
         """Return a field by the newest version that has it as more than withdrawn; None for a field of nobody."""
@@ -193,7 +193,7 @@ class _Handling:
                 return part
         return None
 
-    def _value(self, lead: str, text: str, part: MessagePart | None, place: str) -> Iterator[_Leaf]:
+    def _value(self, lead: str, text: str, part: MessagePart | None, place: str) -> Iterator[CopiedLeaf]:
         """Yield the leaves of a repetition, component by component."""
         marks = self.message.delimiters
         for number, component in enumerate(text.split(marks.component) if marks.component else [text], 1):
@@ -207,7 +207,7 @@ class _Handling:
                     deep, inner = _below(below, position), below.type
                     at = number if inner in ADDRESSES else position
                 start = marks.subcomponent if position > 1 else marks.component if number > 1 else lead
-                yield _Leaf(start, piece, self._leaf(piece, deep, inner, at, place))
+                yield CopiedLeaf(start, piece, self._leaf(piece, deep, inner, at, place))
 
     def _leaf(self, text: str, part: MessagePart | None, holder: str, number: int, place: str) -> HandledText:
         """Return what takes the place of a leaf: `number` is that of its component in `holder`."""
