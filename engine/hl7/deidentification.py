@@ -47,6 +47,7 @@ CODED: Final = {name: {1, 3, 4, 6, 7, 8, 10, 12, 13, 14} for name in ("CE", "CWE
 ADDRESSES: Final = frozenset({"XAD", "AD", "SAD", "LA1", "LA2"})
 ADDRESS: Final = {1: "1 Example Street", 3: "Exampleton", 4: "EX", 5: "00000"}
 PHONES: Final = frozenset({"XTN", "TN"})
+OF_A_PERSON: Final = (NAMES | ADDRESSES | PHONES | NUMBERED.keys()) - {"CM"}
 # The longest sequence number, and the longest number that is a value and no identifier.
 MOST_SEQUENCE: Final = 4
 MOST_NUMBER: Final = 6
@@ -130,11 +131,15 @@ def _safe(leaf: CopiedLeaf, persons: Set[str]) -> str:
     text = leaf.made.text
     if not leaf.made.kept:
         return text
-    held = text.casefold()
-    parts = {word.casefold() for word in WORD.findall(text)}
-    if parts & persons or any(len(one) >= SHORTEST_PART and one in held for one in persons):
-        return _masked(text)
-    return text
+    return _masked(text) if _holds(text.casefold(), persons) else text
+
+
+def _holds(text: str, persons: Set[str]) -> bool:
+    """True if a word of a text, or a part of at least four characters, is one of a person."""
+    if not persons.isdisjoint(WORD.findall(text)):
+        return True
+    ends = range(SHORTEST_PART, len(text) + 1)
+    return any(text[start:end] in persons for end in ends for start in range(end - SHORTEST_PART + 1))
 
 
 def _masked(text: str) -> str:
@@ -159,6 +164,7 @@ class MessageCopier:
     pseudonyms: Pseudonyms
     codes: Set[str]
     rules: tuple[Standard, ...] = field(init=False)
+    _parts: dict[tuple[str, int], MessagePart | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         versions = dict.fromkeys((self.message.version, LAST, *reversed(VERSIONS)))
@@ -175,7 +181,7 @@ class MessageCopier:
             first, start = 2, 3
         type_ = fields[2].split(marks.repetition or "\0")[0] if name == "OBX" and len(fields) > 2 else ""
         for number, one in enumerate(fields[first:], start):
-            part = self._part(name, number)
+            part = self._known_part(name, number)
             if part is not None and part.type == "VARIES":
                 part = next((found for rule in self.rules if (found := rule.value_type(type_))), None)
             lead = marks.field
@@ -184,14 +190,23 @@ class MessageCopier:
                 lead = marks.repetition
         yield CopiedLeaf("", "", HandledText("\r"))
 
+    def _known_part(self, name: str, number: int) -> MessagePart | None:
+        if (name, number) not in self._parts:
+            self._parts[name, number] = self._part(name, number)
+        return self._parts[name, number]
+
     def _part(self, name: str, number: int) -> MessagePart | None:
-        """Return a field by the newest version that has it as more than withdrawn; None for a field of nobody."""
-        for rule in self.rules:
-            known = rule.segment(name)
-            part = known.fields[number] if known and number < len(known.fields) else None
-            if part is not None and part.type != WITHDRAWN:
-                return part
-        return None
+        """Return a field by a version in which it is of a person, else by the newest; None where none has it.
+
+        The number of a visit is a mere number in 2.1, the operator a code in 2.2: they are what later versions say.
+        """
+        found = [
+            part
+            for rule in self.rules
+            if (known := rule.segment(name)) and number < len(known.fields) and (part := known.fields[number])
+            if part.type != WITHDRAWN
+        ]
+        return next((part for part in found if part.type in OF_A_PERSON), found[0] if found else None)
 
     def _value(self, lead: str, text: str, part: MessagePart | None, place: str) -> Iterator[CopiedLeaf]:
         """Yield the leaves of a repetition, component by component."""
@@ -291,4 +306,5 @@ _PLACES: Final[dict[str, Callable[[str, Pseudonyms], HandledText]]] = {
     "MSH-11": _structure,
     "MSH-12": _version,
     "MSH-18": lambda _text, _pseudonyms: HandledText(""),
+    "PID-12": lambda _text, _pseudonyms: HandledText("", person=True),  # the county
 }

@@ -65,6 +65,18 @@ def test_a_name_in_the_place_of_a_code_is_masked(name: str) -> None:
     assert ascii_name not in copied(text).casefold()
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2", "2.3", "2.3.1", "2.4", "2.5", "2.6", "2.7", "2.8.2", "2.9", "", "7"])
+def test_what_an_old_version_has_as_a_code_is_a_person_all_the_same(version: str) -> None:
+    """The visit's number is a mere number in 2.1, the operator and the guarantor's number codes in 2.1 or 2.2."""
+    text = (
+        f"MSH|^~\\&|A|RVB|||2025||ADT^A01|1|P|{version}\rEVN|A01|2025|||OPERAT\rPID|1||1||||||||||MERCED\r"
+        f"PV1|1|I|||PRE123|||||||||||||V|471147\rGT1|1|GUA471\rIN1|1|P|INS471\r"
+    )
+    made = copied(text)
+    assert [one for one in ("OPERAT", "MERCED", "PRE123", "471147", "GUA471", "INS471") if one in made] == []
+    assert "|V|" in made
+
+
 def test_codes_structure_and_relations_stay() -> None:
     """What a mapping decides by is as it was; one number is one number in all places."""
     text = TEMPLATE.format(
