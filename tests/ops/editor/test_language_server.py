@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
+from pygls.workspace import Workspace
 
 from engine.config.settings import shipped
 from engine.errors import UsageError
+from engine.mapping.editor.project import Diagnostic, MappingProject, diagnostics
 from engine.ops.cli.mapping import lsp as command
-from engine.ops.editor.language_server import NAME, OpenFiles
+from engine.ops.editor import language_server
+from engine.ops.editor.language_server import NAME, Checker, OpenFiles, make_server
 
 TEXT = "resource: Patient\nextends: shipped/patient\nelements:\n  birthDate: PID-7 | date\n"
 MESSAGE = "MSH|^~\\&|A|RVB|||20250701||ADT^A28^ADT_A05|1|P|2.5.1\rPID|1||1^^^RVB^MR||Q^M||19840229|F\r"
@@ -141,3 +145,42 @@ def test_open_files_are_of_the_folder_named_or_of_their_place(tmp_path: Path) ->
     assert files.project(tmp_path).edited == {inside: "a: b\n"}
     files.put(inside, None)
     assert files.project(tmp_path).edited == {}
+
+
+async def test_a_change_during_a_check_is_checked_after_it_on_the_newest_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many changes come meanwhile, one more check is made; what the first one found is out of date."""
+    file = tmp_path / "resources" / "patient.yaml"
+    file.parent.mkdir()
+    file.write_text(TEXT, "utf-8")
+    server = make_server(tmp_path, None, lambda _: ())
+    server.protocol._workspace = Workspace(None)
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        server, "text_document_publish_diagnostics", lambda params: sent.append((params.uri, len(params.diagnostics)))
+    )
+    begun, goes_on = asyncio.Event(), threading.Event()
+    loop, texts = asyncio.get_running_loop(), []
+
+    def check(project: MappingProject) -> tuple[Diagnostic, ...]:
+        texts.append(project.text(file))
+        loop.call_soon_threadsafe(begun.set)
+        assert goes_on.wait(30)
+        return diagnostics(project)
+
+    monkeypatch.setattr(language_server, "diagnostics", check)
+    checker = Checker(server, OpenFiles(tmp_path))
+
+    async def type_(version: int, text: str) -> None:
+        server.workspace.put_text_document(types.TextDocumentItem(file.as_uri(), "yaml", version, text))
+        await checker.changed(file.as_uri())
+
+    first = asyncio.create_task(type_(1, TEXT + "  a: b\n"))
+    await begun.wait()
+    for version in range(2, 10):
+        await type_(version, TEXT + f"  name: PID-5 | dat{version}\n")
+    goes_on.set()
+    await first
+    assert texts == [TEXT + "  a: b\n", TEXT + "  name: PID-5 | dat9\n"]
+    assert sent == [(file.as_uri(), 1)]
