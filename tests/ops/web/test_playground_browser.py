@@ -35,6 +35,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         await rig.until(lambda rows: [row.state for row in rows] == [*STATES.values()])
         for role in ("operator", "author"):
             await made.person(role)
+        await made.act("messages.share", entry=1)
         try:
             yield made
         finally:
