@@ -37,7 +37,8 @@ def supersedes(newer: Plan, older: Plan) -> bool:
     False wherever that is not certain. Three things may differ: the order of items within a list, the time at which a
     visit's class is said to have changed, and an item of another system that `older` repeats and `newer` does not.
     """
-    if (newer.event, newer.source) != (older.event, older.source) or not _in_time(newer, older):
+    same = (newer.event, newer.source, newer.originals) == (older.event, older.source, older.originals)
+    if not same or not _in_time(newer, older):
         return False
     mine, theirs = _parts(older), _parts(newer)
     if mine is None or theirs is None:

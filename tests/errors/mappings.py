@@ -13,10 +13,9 @@ from engine.mapping.authoring.case import read_cases, run_cases
 from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import MappingSource, compile_edits, compile_mapping, load
+from engine.mapping.files import table_rows
 from engine.mapping.files.undecided import undecided_in
 from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OPEN, OWN, PATIENT, Files, file_of
-from engine.mapping.files import table_rows
-from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OWN, PATIENT, Files, file_of
 from tests.errors.shipped import write
 from tests.errors.told import Told, rows_of, told
 from tests.mapping.language import (

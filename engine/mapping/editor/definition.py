@@ -51,12 +51,13 @@ def _replaced(document: Document, text: str, position: EditorPosition) -> FileLi
     if below is None or not path:
         return None
     if path[0] in {EXTENDS, REPLACES}:
-        return FileLine(below.file, 1)
+        return _first_line(below)
     if path[0] == ADD:
         path = ("elements", *path[1:2])
-    while len(path) > 1 and path not in below.places:
+    source, path = below.origin(path)
+    while len(path) > 1 and path not in source.places:
         path = path[:-1]
-    return FileLine(below.file, below.places[path][0]) if path in below.places else None
+    return FileLine(source.file, source.places[path][0]) if path in source.places else None
 
 
 def path_at(text: str, line: int) -> tuple[Key, ...]:

@@ -255,6 +255,7 @@ MAPPINGS: Final = {
     "import": Command(
         "Import a code table: from a CSV file, a ConceptMap or a ValueSet (JSON) to tables/NAME.yaml and NAME.csv.",
         "engine.ops.cli.mapping.importing:import_table",
+    ),
     "lsp": Command(
         "Serve editors over standard input and output: mistakes as typed, completion, hover, go to the shipped rule.",
         "engine.ops.cli.mapping.lsp:lsp",
