@@ -48,3 +48,35 @@ def test_an_answer_does_what_it_shows(title: str, tmp_path: Path) -> None:
     channels = {channel.channel: channel for channel in load_channels(folder)} if folder.is_dir() else {}
     assert cases_for(cases, mapping, channels) == [*cases]
     assert [failed_case.differences for failed_case in failed_cases(cases, mapping, channels)] == []
+
+
+# What integration analysts asked for, each the title of its answer.
+REQUESTS: Final = (
+    "Map a Z field",
+    "Route by ward",
+    "Filter VIP patients",
+    "Map local codes",
+    "Take the visit number from another field",
+    "Strip leading zeros",
+    "Take merges from one sender only",
+    "Send allergies, too",
+    "Send insurance, too",
+    "Take the name from Z fields",
+    "Map another resource type",
+    "Map results of a laboratory",
+    "Write to two servers by two mappings",
+    "Pass messages on to another system",
+    "Use a lookup file",
+    "Collapse a storm of updates",
+    "A test copy without names",
+)
+
+
+@pytest.mark.parametrize("title", REQUESTS)
+def test_an_everyday_request_takes_at_most_15_lines(title: str) -> None:
+    """Of YAML; its case, and the rows of a table, aside."""
+    files = {name: text for name, text in files_of(ANSWERS[title]).items() if not name.startswith("tests/")}
+    lines = [
+        line for name, text in files.items() if name.endswith(".yaml") for line in text.splitlines() if line.strip()
+    ]
+    assert len(lines) <= 15, len(lines)
