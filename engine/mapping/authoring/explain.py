@@ -189,7 +189,7 @@ def explained_by(watched: WatchedMapping, message: Message) -> Explanation:
     made = outcome(mapping, message)
     file_, line = decided(source.documents.events, message, made.get("filter"))
     walk = TraceWalk(source)
-    evidence = walk.placed(tuple(walk.evidence(trace.roots)), made)
+    evidence = walk.placed(tuple(walk.evidence(trace.roots)), made, mapping.number_forms)
     conditions = tuple(
         dict.fromkeys(walk.condition(one, WalkPosition(element=element_of(one.scope))) for one in trace.conditions)
     )

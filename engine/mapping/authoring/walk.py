@@ -1,7 +1,7 @@
 """Walks the nodes of a trace to collect the evidence of each element."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,12 +15,14 @@ from engine.mapping.authoring.evidence import (
     TableRow,
     element_names,
 )
-from engine.mapping.authoring.traced import StepKind, TracedLookUp, TracedStep
+from engine.mapping.authoring.traced import AppliedFunction, StepKind, TracedLookUp, TracedStep
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.document import Document
 from engine.mapping.language.expression import Constant, RepetitionPath, SegmentPath
+from engine.mapping.language.number_form import NORMALISE, NumberForm
 from engine.mapping.subject.events import SYSTEMS
 
+IDENTIFIER: Final = "identifier"
 LAID_OVER: Final = frozenset({"default", "fill"})
 
 
@@ -64,12 +66,23 @@ class TraceWalk:
             self.record = records[file] + 1
             yield from self._node(root, WalkPosition(source=root.source if root.kind is StepKind.OBJECT else ""))
 
-    def placed(self, evidence: tuple[Evidence, ...], outcome: dict[str, Any]) -> tuple[Evidence, ...]:
-        """Number the items of lists as in the outcome; dropped duplicates (the same identifier twice) are removed."""
+    def placed(
+        self, evidence: tuple[Evidence, ...], outcome: dict[str, Any], forms: Mapping[str, NumberForm]
+    ) -> tuple[Evidence, ...]:
+        """Number the items of lists as in the outcome; dropped duplicates (the same identifier twice) are removed.
+
+        `forms`: those of numbers, by system (`normalise`).
+        """
         moved: dict[tuple[int, str], str] = {}
+        formed: dict[tuple[int, str], str] = {}
         taken: set[str] = set()
-        for (record, element), value in self.items.items():
+        for (record, element), made in self.items.items():
             resource, name = element.partition("[")[0].split(".")
+            value, form = made, None
+            if name == IDENTIFIER and isinstance(made, dict):
+                form = forms.get(made.get("system", ""))
+            if form is not None and (in_form := form.of(made["value"])) != made["value"]:
+                value, formed[record, element] = {**made, "value": in_form}, in_form
             bodies = [made.get("patient") or made.get("resource") or {} for made in outcome.get("interactions", ())]
             lists = [body.get(name) for body in bodies if body.get("resourceType") == resource.partition("(")[0]]
             for number, items in enumerate(lists):
@@ -79,7 +92,7 @@ class TraceWalk:
                 if place:
                     taken.add(f"{resource}.{name} {place}")
                     break
-        return tuple(again for one in evidence if (again := _again(one, moved)) is not None)
+        return tuple(again for one in evidence if (again := _again(one, moved, formed)) is not None)
 
     def _node(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         at = self._entered(node, at)
@@ -305,10 +318,14 @@ def _holds(item: Any, value: Any) -> bool:
     return bool(item == value)
 
 
-def _again(one: Evidence, moved: dict[tuple[int, str], str]) -> Evidence | None:
-    """Return evidence at its item's place in the outcome; None if the item is not there."""
+def _again(one: Evidence, moved: dict[tuple[int, str], str], formed: dict[tuple[int, str], str]) -> Evidence | None:
+    """Return evidence at its item's place in the outcome, with a number in its form; None if the item is not there."""
     item, bracket, rest = one.element.partition("]")
-    place = moved.get((one.record, item + bracket), item + bracket)
+    key = (one.record, item + bracket)
+    if rest == ".value" and key in formed and one.made is not None:
+        applied = AppliedFunction(f"identity.{NORMALISE}", one.made, formed[key])
+        one = replace(one, made=formed[key], functions=(*one.functions, applied))
+    place = moved.get(key, item + bracket)
     return replace(one, element=place + rest) if place else None
 
 

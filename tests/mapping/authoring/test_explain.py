@@ -288,3 +288,14 @@ def test_conditions_of_a_trail_are_told(source: MappingSource, message: Make) ->
     moments = {_line(one.file, one.line): one.passed for one in told if "encounter" in one.file}
     moments = {line.partition(":")[0]: passed for line, passed in moments.items()}
     assert (moments["arrives"], moments["leaves"]) == (False, True)
+
+
+def test_the_form_of_a_number_is_named(tmp_path: Path, message: Make) -> None:
+    """`normalise` is the last thing that was done with it; the place in the message is found by the form, too."""
+    rule = "mapping: adt\nextends: shipped/adt\nidentity:\n  normalise: {RVB: {leading_zeros: strip}}\n"
+    (tmp_path / "adt.yaml").write_text(rule, "utf-8")
+    found = explain(
+        load([tmp_path, shipped("mappings")], "adt"), channel_of({}), message("A31", "PID|1||0047^^^RVB^MR")
+    )
+    one = _one(found, "Patient.identifier[0].value")
+    assert (one.raw, one.made, one.functions[-1].function) == ("0047", "47", "identity.normalise")
