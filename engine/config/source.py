@@ -4,6 +4,7 @@ Scalars stay as written (`NO` is the string "NO"; an empty plain scalar is None)
 tags, tabs, too much nesting and too large files are refused, each with file, line and column.
 """
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -146,7 +147,7 @@ def _parse(text: bytes | str, file: str) -> AuthoredFile:
 
 def _marks(text: bytes | str) -> tuple[DecisionMark, ...]:
     """Return the marks in the comments of YAML that can be read; those in values are text."""
-    text = text if isinstance(text, str) else text.decode("utf-8-sig", "replace")
+    text = text if isinstance(text, str) else text.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
     found = list(_MARK.finditer(text))
     if not found:
         return ()

@@ -38,6 +38,7 @@ REPORT: Final = (
 EVENTS: Final = """mapping: adt
 extends: shipped/adt
 assume: {LOCAL: loinc}
+identity: {normalise: {RVB: {case: upper}}}
 filters:
   - {rule: tests, when: PID-5.1 starts-with ZZ, do: filter}
   - {rule: residents, when: "PID-11.5 = 97301 and event = A31", do: refuse}

@@ -327,6 +327,7 @@ SAID: Final[dict[str, Said]] = {
     "segments": Said("admit", "segments.NK1.when", "not NK1-3 in (EMR, E, F, I, S)", {"NK1-3": "SPO"}),
     "skip": Said("skipped", "events.A19.skip", "query"),
     "slice": Said("admit", "segments.AL1.elements.reaction.slice", "AL1-5", {"AL1-5": "Rash"}),
+    "normalise": Said("site", "identity.normalise.RVB.case", "upper"),
     "source": Said("admit", "source", "HL7 v2-to-FHIR"),
     "status": Said("admit", "status.ended", "finished"),
     "stays": Said("report", "stays", "basedOn"),

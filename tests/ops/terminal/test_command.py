@@ -105,6 +105,7 @@ def test_what_was_named_is_read_again(operation: type[SearchMessages]) -> None:
         "role": "operator",
         "decision": "same",
         "publication": 1,
+        "shared": 1,
         "since": "2025-07-01T00:00:00Z",
     }
     given = {name: value for name, value in named.items() if name in operation.names()}

@@ -11,7 +11,7 @@ from tests.interchange.nursery import ran
 from tests.ops.command import leaves
 
 # Whose `--data` is no data folder of an engine that stands somewhere: a new one, and one of several sources.
-OTHER_DATA = {"demo", "mappings diff", "mappings coverage"}
+OTHER_DATA = {"demo", "mappings diff", "mappings coverage", "channels check"}
 
 
 def test_every_command_takes_h() -> None:

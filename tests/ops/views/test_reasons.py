@@ -49,6 +49,7 @@ NO_CODES: Final = {
     "starts-with", "new-feed", "unusable-header", "api-version", "change-of-number", "move-of-number",
     "x-amz-fhir-idempotency-key", "x-amz-fhir-history-consistency-level",
     "rest-hook", "not-found", "last-modified", "out-mapping", "out-segment", "out-datatype", "out-tests", "no-change",
+    "related-to", "source-is-broader-than-target", "source-is-narrower-than-target", "utf-8-sig",
 }  # fmt: skip
 
 

@@ -76,7 +76,9 @@ async def test_what_was_delivered_is_written_down_before_a_stop_ends(desk: Desk)
 @pytest.mark.parametrize("waits", [True, False])
 async def test_an_update_that_waits_behind_another_is_looked_for_when_that_has_ended(desk: Desk, waits: bool) -> None:
     """It has a time of its own, of which nobody hears before it heads its lane."""
-    shared: Any = SimpleNamespace(pauses=SimpleNamespace(of=lambda _name: None), clock=lambda: NOW, feeds={}, time=None)
+    shared: Any = SimpleNamespace(
+        pauses=SimpleNamespace(of=lambda _name: None), clock=lambda: NOW, feeds={}, time=None, other_forms=None
+    )
     destination = SimpleNamespace(settings=SimpleNamespace(in_feed_order=False, waits=waits))
     throttle = DeliveryThrottle("d", 8, Retry(), lambda: 0.0, lambda: 0.0)
     dispatch = Dispatch("d", cast("FhirDestination", destination), desk.journal, throttle, shared)

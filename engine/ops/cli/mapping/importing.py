@@ -12,7 +12,8 @@ from engine.mapping.authoring.imported_table import NAME, ImportedTable, ImportO
 from engine.mapping.files.document import TABLE, Problems, read_document
 from engine.mapping.language.check_table import check_table
 from engine.ops.cli.mapping.mappings import bytes_of
-from engine.terminal.table import note, print_line
+from engine.terminal.options import AsJson
+from engine.terminal.table import note, print_json, print_line
 
 
 def import_table(
@@ -32,6 +33,7 @@ def import_table(
         str, typer.Option("--group", help="Of a ConceptMap, only the groups of this source system (URI).")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Import a code table: from a CSV file, a ConceptMap or a ValueSet (JSON) to tables/NAME.yaml and NAME.csv.
 
@@ -50,6 +52,9 @@ def import_table(
         raise UsageError(f"{name!r} is no name of a table; give --name with small letters, digits and hyphens")
     made = _said(made, file, source, licence, system)
     _write(out, name, table_files(made, name), force=force)
+    if as_json:
+        print_json({"table": name, "rows": len(made.rows), "keys": len(made.keys), "notes": list(made.notes)})
+        return
     for text in made.notes:
         note(text)
     print_line(f"{name}: {len(made.rows):,} rows; use it as: PATH | concept({_call(name, made)})")
