@@ -220,6 +220,23 @@ def _leave_an_intent_open(story: Story) -> None:
     story.attempts[-1] = replace(story.attempts[-1], status=None)
 
 
+def _superseded(story: Story, by: int) -> None:
+    notes = orjson.dumps([f"superseded-by {by}"]).decode()
+    story.rows[2] = replace(story.rows[2], state="filtered", reason="superseded", notes=notes)
+
+
+def _supersede_past_a_merge(story: Story) -> None:
+    _superseded(story, 5)
+
+
+def _supersede_by_another_event(story: Story) -> None:
+    _superseded(story, 4)
+
+
+def _supersede_by_nothing(story: Story) -> None:
+    _superseded(story, 9)
+
+
 def _apply_what_was_refused(story: Story) -> None:
     story.sent[2].code = "AE"
     story.sent[2].message = replace(story.sent[2].message, expected="AE")
@@ -248,6 +265,9 @@ def _apply_what_was_refused(story: Story) -> None:
         pytest.param(_apply_what_was_refused, "I8", id="a-refused-message-takes-effect"),
         pytest.param(_repeat_unread, "I9", id="a-create-is-repeated-without-a-read"),
         pytest.param(_leave_an_intent_open, "I9", id="an-intent-has-no-outcome"),
+        pytest.param(_supersede_past_a_merge, "I14", id="an-update-is-superseded-past-a-merge"),
+        pytest.param(_supersede_by_another_event, "I14", id="an-update-is-superseded-by-a-merge"),
+        pytest.param(_supersede_by_nothing, "I14", id="an-update-is-superseded-by-nothing"),
     ],
 )
 def test_a_seeded_wrong_history_is_caught(story: Story, spoil: Callable[[Story], None], invariant: str) -> None:
