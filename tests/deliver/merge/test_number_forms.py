@@ -15,7 +15,7 @@ from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, compile_mapping, read
 from tests.deliver.conftest import AT, MRN, Site
-from tests.deliver.fake_fhir import FakeFhir
+from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.tiers import trials
 
 PERSON = {"name": [{"family": "Quintero", "given": ["Marisol"]}], "gender": "female", "birthDate": "1984-02-29"}
@@ -103,6 +103,27 @@ async def test_a_destination_that_only_gets_creates_holds(site, server, identifi
     await opened(site, writes="create-only")
     verdict = await site.deliver(planned(Upsert(patient("4711"))))
     assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "number-in-another-form", [])
+
+
+async def test_a_lost_answer_is_made_good_by_the_next_try(site, server, identifier, patient):
+    """The change was made and nobody heard it: the chart is found in its form then, and stays the only one."""
+    server.add("a", identifier=[identifier("0004711")], **PERSON)
+    await opened(site)
+    server.script.append(Step("PUT", 504, commit=True))
+    assert (await site.deliver(planned(Upsert(patient("4711"))))).kind is VerdictKind.RETRY
+    again = await site.deliver(planned(Upsert(patient("4711"))), attempts_made=1)
+    assert (again.reason, numbers(server, "a")) == ("unchanged", [("0004711", "old"), ("4711", "")])
+    assert list(server.patients) == ["a"]
+
+
+async def test_a_server_that_refuses_the_form_holds_the_message(site, server, identifier, patient):
+    """A second chart is the one thing that must not come of it."""
+    server.add("a", identifier=[identifier("0004711")], **PERSON)
+    await opened(site)
+    server.script.append(Step("PUT", 422))
+    verdict = await site.deliver(planned(Upsert(patient("4711"))))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "number-in-another-form")
+    assert list(server.patients) == ["a"]
 
 
 async def test_a_merge_finds_the_charts_of_both_numbers(site, server, identifier, merging):
