@@ -67,7 +67,9 @@ def numbers_changed(data: Path | None, channel: Channel, old: CompiledMapping, n
 
 
 def normalise(
-    channel: Annotated[str, typer.Argument(help="The channel whose mapping has `identity.normalise`.")],
+    channel: Annotated[
+        str, typer.Argument(metavar="CHANNEL", help="The channel whose mapping has `identity.normalise`.")
+    ],
     channels: Channels = CHANNELS,
     mappings: Mappings = None,
     data: Data = DATA,
