@@ -218,6 +218,11 @@ FORMS: Final = {
     "mappings/forms.yaml": "mapping: forms\nextends: shipped/adt\nidentity:\n"
     "  normalise: {A: {pad: 8}, B: {pad: 9}, C: {leading_zeros: strip, pad: 8}}\n",
 }
+# A destination whose mapping extends a pack that says otherwise who somebody is.
+OF_A_PACK: Final = {
+    "channels/a.yaml": GOOD + "    mapping: german\n",
+    "mappings/german.yaml": "mapping: german\nextends: packs/isik\n",
+}
 NONE_OF_THEM: Final = {"channels/a.yaml": GOOD + "    mapping: oru\n"}
 ASTRAY: Final = {
     **OTHERWISE,
@@ -245,6 +250,7 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
         for row, written in (
             ("another identity", OTHERWISE),
             ("another form", FORMS),
+            ("a pack's identity", OF_A_PACK),
             ("a folder of no mapping", ASTRAY),
             ("no message", NONE_OF_THEM),
         ):
