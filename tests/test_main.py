@@ -53,7 +53,16 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("command", [("journal", "stats"), ("messages", "list"), ("channels", "list"), ("doctor",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("doctor",),
+        *(
+            pytest.param(one, marks=pytest.mark.matrix)
+            for one in [("journal", "stats"), ("messages", "list"), ("channels", "list")]
+        ),
+    ],
+)
 def test_whoever_may_not_look_into_the_data_folder_is_told(command: tuple[str, ...], tmp_path: Path) -> None:
     """A data folder below one that belongs to the engine's user alone."""
     (tmp_path / "closed" / "data").mkdir(parents=True)

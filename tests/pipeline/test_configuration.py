@@ -27,6 +27,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "channels", tmp_path / "mine", tmp_path / "data")
 
 
+@pytest.mark.matrix
 def test_each_mapping_holds_to_its_own_cases(files: Files) -> None:
     """Beside a channel of ADT one for results: the shipped cases of each are run on each, and none of the other's."""
     (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1) + "\nmapping: oru\n")

@@ -204,6 +204,7 @@ def test_a_connection_that_was_closed_meanwhile(sending: Running, hook: Receiver
     assert [one.body["id"] for one in hook.wait(3)[1:]] == [made["id"]] * 2
 
 
+@pytest.mark.matrix
 def test_a_receiver_that_is_silent(sending: Running, hook: Receiver, authority: trustme.CA) -> None:
     """C-480: no answer within ten seconds is a failure; another receiver is told meanwhile."""
     assert TIMEOUT_SECONDS == 10
@@ -271,6 +272,7 @@ def test_nobody_listens(sending: Running) -> None:
         assert tries(sending, told, 1)[0][0] == 0
 
 
+@pytest.mark.matrix
 def test_a_subscription_that_only_fails(sending: Running, hook: Receiver) -> None:
     """C-483: with the first event that is dropped after 20 failures and no success it is off, and says why.
 
@@ -300,6 +302,7 @@ def test_a_subscription_that_only_fails(sending: Running, hook: Receiver) -> Non
     assert settled(sending, told) == ["dropped", *["off"] * 3, "delivered"]
 
 
+@pytest.mark.matrix
 def test_a_subscription_that_fails_for_days(sending: Running, hook: Receiver) -> None:
     """C-483: a success that is three days ago, and twelve failures since: it is off; a younger one keeps it on."""
     told = subscribe(sending, "Patient", channel=to(hook))["id"]

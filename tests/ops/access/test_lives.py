@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
@@ -18,6 +19,7 @@ from engine.journal.access.accounts import AccountState
 from engine.journal.access.audited import AuditReader
 from engine.ops.access.entering import MOST_SESSIONS, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
+from tests.tiers import trials
 
 NAMES = ("ann", "bob")
 IDLE, ABSOLUTE, LAG = timedelta(minutes=15), timedelta(hours=12), timedelta(seconds=30)
@@ -164,6 +166,6 @@ class Lives(RuleBasedStateMachine):
 
 
 Lives.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=trials(25), stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-TestLives = Lives.TestCase
+TestLives = pytest.mark.property(Lives.TestCase)

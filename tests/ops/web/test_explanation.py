@@ -2,12 +2,15 @@
 
 from html import unescape
 
+import pytest
+
 from tests.flow.rig import channel_file, write
 from tests.ops.web.conftest import DELIVERED, HOSTILE, Site
 
 CONDITIONS = "Conditions of filters, resources and moves of a status"
 
 
+@pytest.mark.matrix
 async def test_conditions_are_told_with_what_they_read(site: Site) -> None:
     """Those of the channel's filters: what each read, whether it held, and where it stands."""
     (file,) = (site.rig.folder / "channels").glob("*.yaml")

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import re
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -34,7 +34,15 @@ async def asked(one: Person, route: Route) -> httpx.Response:
     return await one.http.post(filled(route), data={"csrf": one.csrf}, headers=OURS)
 
 
-@pytest.mark.parametrize("role", ROLES)
+# Each role opens every page: the default tier does it as one of them.
+EACH_ROLE: Final = [pytest.param(role, marks=() if role == "operator" else pytest.mark.matrix) for role in ROLES]
+OF_THE_API: Final = [
+    *(one for one in EACH_ROLE if one.values != ("admin",)),
+    pytest.param("sender", marks=pytest.mark.matrix),
+]
+
+
+@pytest.mark.parametrize("role", EACH_ROLE)
 async def test_every_page_is_for_whom_its_route_says(site: Site, role: str) -> None:
     """Routes x roles: 403 exactly where the role lacks the permission, whatever else is wrong with the request."""
     one = await site.person(role)
@@ -62,7 +70,7 @@ async def test_nothing_is_shown_to_a_stranger(site: Site) -> None:
             assert streamed or answer.headers["location"].startswith("/log-in"), route.key
 
 
-@pytest.mark.parametrize("role", [*(role for role in ROLES if role != "admin"), "sender"])
+@pytest.mark.parametrize("role", OF_THE_API)
 async def test_every_address_of_the_api_is_for_whom_its_act_says(site: Site, role: str) -> None:
     """Addresses x roles of tokens: 403 exactly where the role lacks the permission; 401 without a token."""
     token = await site.token(role, f"matrix-{role}")
