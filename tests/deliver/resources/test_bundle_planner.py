@@ -154,6 +154,7 @@ def _bare(body: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", BASES)
 async def test_together_or_one_by_one_is_the_same(service, version, monkeypatch):
     """Ends, notes, charts, references and what is remembered are equal; together there are no more versions."""

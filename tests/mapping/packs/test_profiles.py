@@ -133,6 +133,7 @@ def test_cases_hold_to_the_profiles_of_their_pack(pack: str) -> None:
     assert any("every profile" in one for one in report["not_checked"]) != has
 
 
+@pytest.mark.matrix
 def test_a_site_that_breaks_the_profile_is_told_by_case_and_path(author: Author) -> None:
     """Exit 1, with the case's line and the element, and no value."""
     site = author(
