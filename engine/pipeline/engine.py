@@ -147,11 +147,12 @@ class Engine:
             engine.sites = configuration.sites
             engine._marks = configuration.marks
             await engine._log_orphans(configuration)
-            await engine.number_forms.look(_feeds(configuration))
+            feeds = _feeds(configuration)
+            await engine.number_forms.look(feeds)
             engine._dispatch(engine._new_destinations(configuration))
             await engine.event_servers.change(configuration.channels)
-            engine.feeds |= _feeds(configuration)
-            await engine.number_forms.keep(engine.feeds, clock())
+            engine.feeds |= feeds
+            await engine.number_forms.keep(feeds, clock())
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
             await engine.bulk_replays.recall()
@@ -211,8 +212,9 @@ class Engine:
         feeds = dict(self.feeds)
         before = {name: feed.channel for name, feed in feeds.items()}
         added = self._dispatch({name: one for name, one in fresh.items() if name not in self.dispatches})
-        await self.number_forms.look(_feeds(configuration))
-        self._put_in_force(_feeds(configuration))
+        described = _feeds(configuration)
+        await self.number_forms.look(described)
+        self._put_in_force(described)
         # Again: what was delivered meanwhile was known by the old forms.
         await self.number_forms.look(self.feeds)
         await self.event_servers.change(configuration.channels)

@@ -65,9 +65,11 @@ async def _write(exchange: Exchange, found: Resolution, identity: Identity, form
             raise HeldDeliveryError(HELD, involved=(involved("has the number", record),))
         if not (status := carries(written.body, identity)):
             raise unclear("rename-unverified")
-        gone, survivor = (MERGED_AWAY, found.patient.logical_id) if record is found.tombstone else (status, "")
-        if not (found.redirected and found.tombstone is not None) or record is found.tombstone:
-            exchange.known[identity] = KnownIdentifier(identity, written.logical_id, gone, survivor)
+        if found.tombstone is None:
+            exchange.known[identity] = KnownIdentifier(identity, written.logical_id, status)
+        elif record is found.tombstone:
+            survivor = found.patient.logical_id
+            exchange.known[identity] = KnownIdentifier(identity, written.logical_id, MERGED_AWAY, survivor)
     exchange.note(NOTE)
 
 

@@ -85,7 +85,7 @@ def patient_number(identifiers: Identifiers, pid: Segment | None) -> str:
     for place in identifiers.rules.fields if pid is not None else ():
         for cells in pid.cells(int(place[4:])) if pid is not None else ():
             one = identifiers.identity(cells, place, "")
-            if one is None or identifiers.placeholder(one.identity.value):
+            if one is None or identifiers.is_nobody(one):
                 continue
             if best is None or one.rank < best[0]:
                 best = (one.rank, one.identity.value)

@@ -131,6 +131,10 @@ class Identifiers:
             return True
         return value.casefold() in self._placeholders
 
+    def is_nobody(self, one: MessageIdentifier) -> bool:
+        """True if a number is a stand-in, as the message spells it or in its form."""
+        return self.placeholder(one.identity.value) or bool(one.as_sent and self.placeholder(one.as_sent))
+
     def type_of(self, cells: Cells, place: str) -> str:
         """Return CX.5, or the type of untyped numbers in a field of identities."""
         first = cells.first
@@ -152,7 +156,7 @@ class Identifiers:
     def identity(self, cells: Cells, place: str, today: str, repetition: int = 1) -> MessageIdentifier | None:
         """Return the identity of an identifier; None if it is empty, expired or of a type that identifies nobody.
 
-        Callers test `placeholder` first.
+        Callers test `is_nobody`, too.
         """
         value = cells.first[0] if cells.first else ""
         if (named := self.rules.named.get(place)) is not None:

@@ -191,7 +191,7 @@ class IdentityReader:
                 one = identifiers.identity(cells, place, today, index)
                 if one is None:
                     continue
-                if identifiers.placeholder(one.identity.value) or identifiers.placeholder(one.as_sent or "-1"):
+                if identifiers.is_nobody(one):
                     placeholders += 1
                 elif one.identity not in known or _rank(one) < _rank(known[one.identity]):
                     known[one.identity] = one

@@ -1,6 +1,6 @@
 """Numbers that destinations know in another form than that in which they are searched (`normalise`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -27,14 +27,13 @@ Forms = Mapping[str, NumberForm]
 class FormSurvey:
     """What forms make of the numbers known at a destination.
 
-    `same`: how many in use are in their form. `other`: those that are not, by their form, `unused` those of them that
-    are out of use; `records` the records of each form. `sealed`: how many are sealed, so that nothing is known of them.
+    Of those in use: `same`: how many are in their form; `other`: those that are not, by their form; `records`: the
+    records of each form. `sealed`: how many are sealed, so that nothing is known of them.
     """
 
     same: int = 0
     sealed: int = 0
     other: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
-    unused: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
     records: dict[Identity, frozenset[str]] = field(default_factory=dict)
 
     @property
@@ -52,20 +51,14 @@ class FormSurvey:
         if known.value.startswith(NAMED):
             self.sealed += 1
             return
-        sent, formed = Identity(known.system, known.value), Identity(known.system, form.of(known.value))
         if known.status in OUT_OF_USE:
-            if sent != formed:
-                self.unused[formed] = (*self.unused.get(formed, ()), sent)
             return
+        sent, formed = Identity(known.system, known.value), Identity(known.system, form.of(known.value))
         self.records[formed] = self.records.get(formed, frozenset()) | {known.logical_id}
         if sent == formed:
             self.same += 1
         else:
             self.other[formed] = (*self.other.get(formed, ()), sent)
-
-    def forms_of(self, identity: Identity) -> tuple[Identity, ...]:
-        """Return all other forms of a number, those in use first."""
-        return (*self.other.get(identity, ()), *self.unused.get(identity, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,32 +138,41 @@ def forms_at(
 
 def _numbers(connection: Connection, destination: str, system: str) -> Iterator[KnownIdentity]:
     after = ""
-    while rows := number_forms.numbers_of(connection, destination, system, after, PAGE):
+    while rows := _page(destination, system, after, connection):
         yield from rows
         after = rows[-1].value
 
 
 class NumberForms:
-    """The other forms of numbers that are known at each destination, read when feeds are put in force."""
+    """The other forms of numbers that are known at each destination, read when feeds are put in force.
+
+    Those in their form, which are most, are not kept.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._known: dict[str, FormSurvey] = {}
+        self._known: dict[tuple[str, Identity], tuple[Identity, ...]] = {}
 
     async def look(self, feeds: Feeds) -> None:
         """Read what is known in other forms at the destinations of these feeds."""
-        channels, mappings = _parts(feeds)
-        found: dict[str, FormSurvey] = {}
-        for destination, forms in forms_at(channels, mappings).items():
-            looked = found[destination] = FormSurvey()
+        used: dict[tuple[str, Identity], tuple[Identity, ...]] = {}
+        unused: dict[tuple[str, Identity], tuple[Identity, ...]] = {}
+        for destination, forms in forms_at(*_parts(feeds)).items():
             for system, form in forms.items():
-                after = ""
-                # In pages: the journal writes between two of them.
-                while rows := await self._journal.read(partial(_page, destination, system, after)):
-                    for known in rows:
-                        looked.add(form, known)
-                    after = rows[-1].value
-        self._known = found
+                async for known in self._numbers(destination, system):
+                    if known.value.startswith(NAMED) or (number := form.of(known.value)) == known.value:
+                        continue
+                    found, key = unused if known.status in OUT_OF_USE else used, (destination, Identity(system, number))
+                    found[key] = (*found.get(key, ()), Identity(system, known.value))
+        self._known = {key: (*used.get(key, ()), *unused.get(key, ())) for key in used.keys() | unused.keys()}
+
+    async def _numbers(self, destination: str, system: str) -> AsyncIterator[KnownIdentity]:
+        """Yield the numbers of a system, in pages: the journal writes between two of them."""
+        after = ""
+        while rows := await self._journal.read(partial(_page, destination, system, after)):
+            for known in rows:
+                yield known
+            after = rows[-1].value
 
     async def keep(self, feeds: Feeds, now: datetime) -> None:
         """Note in the journal which forms are in force."""
@@ -180,8 +182,7 @@ class NumberForms:
 
     def of(self, destination: str, identity: Identity) -> tuple[Identity, ...]:
         """Return the other forms of a number at a destination; empty where none is known."""
-        known = self._known.get(destination)
-        return known.forms_of(identity) if known is not None else ()
+        return self._known.get((destination, identity), ())
 
 
 def _page(destination: str, system: str, after: str, connection: Connection) -> list[KnownIdentity]:
