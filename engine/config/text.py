@@ -22,7 +22,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9.-]{1,64}", re.ASCII)
 _SCHEMES: Final = ("http", "https")
 # Of a path in an authored file: what is said where it leads nowhere.
 BESIDE: Final = "seen from the folder of the file that names it"
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
+URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 
 
 def is_host(text: str) -> bool:
@@ -82,7 +82,7 @@ def _resource_id(text: str) -> str:
 
 
 def _uri(text: str) -> str:
-    if not _URI.fullmatch(text):
+    if not URI.fullmatch(text):
         raise ValueError("an absolute URI without blanks, such as https://mrn.hospital.example or urn:oid:1.2.3")
     scheme, _, rest = text.partition(":")
     near = get_close_matches(scheme.lower(), _SCHEMES, n=1, cutoff=0.7)

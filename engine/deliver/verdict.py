@@ -15,6 +15,8 @@ OLD: Final = "old"
 MERGED_AWAY: Final = "merged-away"
 CHOSEN: Final = "chosen"
 CONFIRMED: Final = "confirmed"
+# A number that is so known need not be its record's any more.
+OUT_OF_USE: Final = frozenset({OLD, MERGED_AWAY})
 
 
 class VerdictKind(StrEnum):

@@ -7,7 +7,7 @@ from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
 from engine.deliver.stored import PATIENT, ServerResource, involved
-from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, OLD, KnownIdentifier
+from engine.deliver.verdict import CHOSEN, CONFIRMED, OUT_OF_USE, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError, InvolvedRecord
 from engine.fhir.patient import bears_current, carries, carries_any, current_numbers, overlays, replaced_by
@@ -139,7 +139,7 @@ async def _chosen(exchange: Exchange, known: Facts) -> Resolution | None:
 
 def _certain(known: KnownIdentifier | None) -> bool:
     """Say whether an identifier need not be searched: one that is out of use may have been given out again."""
-    return known is not None and known.status not in {MERGED_AWAY, OLD}
+    return known is not None and known.status not in OUT_OF_USE
 
 
 async def _followed(exchange: Exchange, match: ServerResource, identities: Sequence[Identity]) -> Resolution | None:

@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from engine.config.text import URI
 from engine.errors import Problem
 from engine.mapping.files.reference import nearest
 
@@ -28,7 +29,6 @@ MOST_ROWS: Final = 500_000
 MOST_CELL: Final = 1000
 MOST_FAULTS: Final = 20
 PLACEHOLDER: Final = "..."
-URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\.csv")
 
 # Separates the cells of a row in memory; refused in files.

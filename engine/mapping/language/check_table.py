@@ -3,11 +3,11 @@
 import re
 from typing import Any, Final
 
+from engine.config.text import URI
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import kind_of
 from engine.mapping.files.table import MappingTable, UnmappedPolicy, make_table
 from engine.mapping.files.table_rows import JOINED_BY, KEY, PLACEHOLDER, keys_of
-from engine.mapping.language.identifier import URI
 
 # Which HL7 code is written for a FHIR code that several have.
 BACK: Final = "back"

@@ -6,12 +6,13 @@ from functools import wraps
 from typing import Any, Final
 from urllib.parse import quote
 
+from engine.config.text import URI
 from engine.errors import MappingError
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.files.table import V2_SYSTEM, MappingTable, UnmappedPolicy
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.function_context import FunctionContext, Make
-from engine.mapping.language.identifier import OID, URI
+from engine.mapping.language.identifier import OID
 from engine.mapping.language.node import Apply, PrecomputedFunction
 from engine.mapping.language.reading import Cells, MessageReading, UnmappedWarning
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from engine.config.text import URI
 from engine.fhir.plan import Identity
 from engine.hl7.leaf import Null
 from engine.mapping.files.setting import Setting
@@ -21,7 +22,6 @@ from engine.mapping.language.reading import Cells
 
 OID: Final = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]{0,38})){1,40}")
 UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 MAX_KEPT: Final = 1024
 # The fields of MRG that correspond to those of PID on the merged side.
 MERGED: Final = {"PID-3": "MRG-1", "PID-4": "MRG-2", "PID-2": "MRG-4"}

@@ -8,12 +8,13 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from engine.config.text import URI
 from engine.hl7.events import AcceptedMessages, types_of
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.overlay import FIELD
 from engine.mapping.files.reference import GUIDE, kind_of, listed, nearest, type_names
 from engine.mapping.files.table import MappingTable, TargetCode
-from engine.mapping.language.identifier import URI, IdentityRules, Preference
+from engine.mapping.language.identifier import IdentityRules, Preference
 from engine.mapping.language.number_form import NORMALISE, number_forms
 from engine.mapping.subject.identity_fields import FROM, identity_fields
 

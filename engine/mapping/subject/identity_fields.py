@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Set
 from typing import Any, Final
 
+from engine.config.text import URI
 from engine.mapping.files.reference import nearest
-from engine.mapping.language.identifier import MERGED, URI, NamedField
+from engine.mapping.language.identifier import MERGED, NamedField
 
 FROM: Final = "from"
 FIELD_KEYS: Final = frozenset({"field", "type", "system"})

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.config.channel import Channel
 from engine.database.connection import Connection
-from engine.deliver.verdict import MERGED_AWAY, OLD
+from engine.deliver.verdict import OUT_OF_USE
 from engine.fhir.plan import Identity
 from engine.journal.entry import KnownIdentity
 from engine.journal.file.sealing import NAMED
@@ -19,7 +19,6 @@ from engine.mapping.language.number_form import AS_IT_CAME, NumberForm
 from engine.pipeline.feed import Feeds
 
 PAGE: Final = 5000
-OUT_OF_USE: Final = frozenset({OLD, MERGED_AWAY})
 Forms = Mapping[str, NumberForm]
 
 
