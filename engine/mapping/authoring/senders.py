@@ -1,10 +1,11 @@
 """Whether the senders of messages share one channel: what each of them needs, and the reason of a proposal."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.config.model import folded
 from engine.mapping.authoring.feed import FeedSurvey
 from engine.mapping.authoring.local_codes import MissingCode
 
@@ -128,6 +129,5 @@ def _otherwise(one: SenderFindings, other: SenderFindings) -> Iterator[str]:
     yield from sorted(key[0] for key in ids[0].keys() & ids[1].keys() if not ids[0][key] & ids[1][key])
 
 
-def _listed(names: "set[str] | Counter[str]") -> str:
-    shown = sorted(filter(None, names))
-    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "") or "(empty)"
+def _listed(names: Iterable[str]) -> str:
+    return folded(sorted(filter(None, names))) or "(empty)"
